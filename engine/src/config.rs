@@ -1,0 +1,456 @@
+//! Every option once: its Flink key, type, default, unit and meaning. Checks and `docs/config.md` derive from here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// What a value of an option looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OptionType {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number.
+    Integer,
+    /// A number with a fraction.
+    Double,
+    /// Any text.
+    Text,
+    /// `5 s`, `200 ms`, `1 min`; a bare number is milliseconds.
+    Duration,
+    /// `64 mb`, `1 gb`; a bare number is bytes.
+    MemorySize,
+    /// One of these words.
+    Enum(&'static [&'static str]),
+}
+
+/// One option of a session, a connector or a format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionSpec {
+    /// The key, Flink's where Flink has it, else `volley.*`. A key that ends in `*` stands for all with that beginning.
+    pub key: &'static str,
+    /// The form of a value.
+    pub option_type: OptionType,
+    /// The value where it is not set; `None`: no default.
+    pub default: Option<&'static str>,
+    /// Meaning, in a sentence.
+    pub doc: &'static str,
+}
+
+impl OptionSpec {
+    /// An option.
+    pub const fn new(
+        key: &'static str,
+        option_type: OptionType,
+        default: Option<&'static str>,
+        doc: &'static str,
+    ) -> Self {
+        OptionSpec {
+            key,
+            option_type,
+            default,
+            doc,
+        }
+    }
+
+    fn matches(&self, key: &str) -> bool {
+        match self.key.strip_suffix('*') {
+            Some(prefix) => key.starts_with(prefix),
+            None => self.key == key,
+        }
+    }
+}
+
+const PHASES: OptionType = OptionType::Enum(&["AUTO", "ONE_PHASE", "TWO_PHASE"]);
+
+/// The options of a session: what `SET 'key' = 'value'` and `-D key=value` accept.
+pub const SESSION_OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "execution.runtime-mode",
+        OptionType::Enum(&["streaming", "STREAMING"]),
+        Some("streaming"),
+        "How queries run; only streaming.",
+    ),
+    OptionSpec::new(
+        "parallelism.default",
+        OptionType::Integer,
+        Some("1"),
+        "Parallel instances of every operator.",
+    ),
+    OptionSpec::new(
+        "pipeline.max-parallelism",
+        OptionType::Integer,
+        Some("128"),
+        "Number of key groups: the most a job can ever be scaled to (at most 32768).",
+    ),
+    OptionSpec::new(
+        "pipeline.name",
+        OptionType::Text,
+        None,
+        "The name of the job in messages and checkpoints.",
+    ),
+    OptionSpec::new(
+        "pipeline.auto-watermark-interval",
+        OptionType::Duration,
+        Some("200 ms"),
+        "Accepted for Flink's sake: watermarks are exact, as if emitted at every row.",
+    ),
+    OptionSpec::new(
+        "table.local-time-zone",
+        OptionType::Text,
+        Some("UTC"),
+        "The session time zone: an IANA name, `UTC`, `GMT+08:00` or `+08:00`.",
+    ),
+    OptionSpec::new(
+        "table.exec.source.idle-timeout",
+        OptionType::Duration,
+        Some("0 ms"),
+        "How long a split may be silent before it stops holding back the watermark; 0: for ever.",
+    ),
+    OptionSpec::new(
+        "table.optimizer.agg-phase-strategy",
+        PHASES,
+        Some("AUTO"),
+        "Whether aggregations fold rows before the exchange.",
+    ),
+    OptionSpec::new(
+        "table.exec.state.ttl",
+        OptionType::Duration,
+        Some("0 ms"),
+        "How long unused state of updating operators is kept; 0: for ever. Window operators clean up by themselves.",
+    ),
+    OptionSpec::new(
+        "table.exec.mini-batch.enabled",
+        OptionType::Boolean,
+        Some("false"),
+        "Folds updates of a bundle of rows into one change a key.",
+    ),
+    OptionSpec::new(
+        "table.exec.mini-batch.allow-latency",
+        OptionType::Duration,
+        Some("0 ms"),
+        "How long a bundle may wait.",
+    ),
+    OptionSpec::new(
+        "table.exec.mini-batch.size",
+        OptionType::Integer,
+        Some("-1"),
+        "How many rows make a bundle.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.not-null-enforcer",
+        OptionType::Enum(&["ERROR", "DROP", "error", "drop"]),
+        Some("ERROR"),
+        "What a NULL in a NOT NULL column of a sink does.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.interval",
+        OptionType::Duration,
+        Some("0 ms"),
+        "Time between checkpoints; 0: none.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.dir",
+        OptionType::Text,
+        None,
+        "The directory of the checkpoints, a path or `file://` URL.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.num-retained",
+        OptionType::Integer,
+        Some("1"),
+        "How many completed checkpoints are kept.",
+    ),
+    OptionSpec::new(
+        "execution.state-recovery.path",
+        OptionType::Text,
+        None,
+        "A checkpoint to start from: its directory, or the directory above it for the latest.",
+    ),
+    OptionSpec::new(
+        "volley.batch.rows",
+        OptionType::Integer,
+        Some("8192"),
+        "The most rows of a physical batch. Results never depend on it.",
+    ),
+    OptionSpec::new(
+        "volley.batch.bytes",
+        OptionType::MemorySize,
+        Some("1 mb"),
+        "The most bytes of a physical batch.",
+    ),
+    OptionSpec::new(
+        "volley.exchange.queue-bytes",
+        OptionType::MemorySize,
+        Some("8 mb"),
+        "The most bytes that wait on one channel between two tasks.",
+    ),
+    OptionSpec::new(
+        "volley.late-rows.sink",
+        OptionType::Text,
+        None,
+        "A table that receives late rows: (operator STRING, window_end TIMESTAMP(3), watermark TIMESTAMP(3), row STRING).",
+    ),
+    OptionSpec::new(
+        "volley.progress",
+        OptionType::Enum(&["auto", "always", "never"]),
+        Some("auto"),
+        "Whether a running job shows a progress line; auto: on a terminal.",
+    ),
+    OptionSpec::new(
+        "sql-client.execution.result-mode",
+        OptionType::Text,
+        None,
+        "Accepted for Flink's sake; results print as a changelog.",
+    ),
+    OptionSpec::new(
+        "table.dml-sync",
+        OptionType::Boolean,
+        Some("true"),
+        "Accepted for Flink's sake; an INSERT is always awaited.",
+    ),
+];
+
+/// The options of a session with their values: what was set, over the defaults.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionConfig {
+    values: BTreeMap<String, String>,
+}
+
+impl SessionConfig {
+    /// Sets an option after checking its key and the form of its value.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let options = BTreeMap::from([(key.to_string(), value.to_string())]);
+        check_options(&options, SESSION_OPTIONS, "the session")?;
+        if key == "table.local-time-zone" {
+            crate::types::TimeZone::parse(value)?;
+        }
+        self.values.insert(key.to_string(), value.to_string());
+        Ok(())
+    }
+
+    /// Takes an option back to its default.
+    pub fn reset(&mut self, key: &str) {
+        self.values.remove(key);
+    }
+
+    /// What was set, in key order.
+    pub fn explicit(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// The value of an option as text: as set, or its default.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.values
+            .get(key)
+            .map(String::as_str)
+            .or_else(|| spec(key).default)
+    }
+
+    /// The value of a BOOLEAN option with a default.
+    pub fn boolean(&self, key: &str) -> bool {
+        self.get(key) == Some("true")
+    }
+
+    /// The value of an integer option with a default.
+    pub fn integer(&self, key: &str) -> i64 {
+        self.get(key)
+            .and_then(|text| text.parse().ok())
+            .expect("checked when it was set; defaults are numbers")
+    }
+
+    /// The value of a duration option with a default.
+    pub fn duration(&self, key: &str) -> Duration {
+        self.get(key)
+            .and_then(parse_duration)
+            .expect("checked when it was set; defaults are durations")
+    }
+
+    /// The value of a memory size option with a default, in bytes.
+    pub fn memory_bytes(&self, key: &str) -> usize {
+        self.get(key)
+            .and_then(parse_memory_bytes)
+            .expect("checked when it was set; defaults are sizes")
+    }
+
+    /// `table.local-time-zone`.
+    pub fn time_zone(&self) -> &str {
+        self.get("table.local-time-zone").expect("has a default")
+    }
+
+    /// `parallelism.default`.
+    pub fn parallelism(&self) -> usize {
+        self.integer("parallelism.default").max(1) as usize
+    }
+
+    /// `pipeline.max-parallelism`.
+    pub fn max_parallelism(&self) -> u16 {
+        self.integer("pipeline.max-parallelism").clamp(1, 32768) as u16
+    }
+}
+
+fn spec(key: &str) -> &'static OptionSpec {
+    SESSION_OPTIONS
+        .iter()
+        .find(|spec| spec.key == key)
+        .expect("the engine asks only for options of SESSION_OPTIONS")
+}
+
+/// Checks that every key is known and every value has the form of its option. `owner` says whose options these are.
+pub fn check_options(
+    options: &BTreeMap<String, String>,
+    known: &[OptionSpec],
+    owner: &str,
+) -> Result<()> {
+    for (key, value) in options {
+        let Some(spec) = known.iter().find(|spec| spec.matches(key)) else {
+            return Err(unknown_option(key, known, owner));
+        };
+        if !has_form(value, spec.option_type) {
+            return Err(Error::user(format!(
+                "'{value}' is no value for the option '{key}' of {owner}: it must be {}",
+                form(spec.option_type)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn unknown_option(key: &str, known: &[OptionSpec], owner: &str) -> Error {
+    let mut names: Vec<&str> = known.iter().map(|spec| spec.key).collect();
+    names.sort_unstable();
+    let closest = names
+        .iter()
+        .min_by_key(|name| edit_distance(name, key))
+        .filter(|name| edit_distance(name, key) <= 3);
+    let meant = closest
+        .map(|name| format!("did you mean '{name}'? "))
+        .unwrap_or_default();
+    Error::user(format!("{owner} has no option '{key}'"))
+        .hint(format!("{meant}known options: {}", names.join(", ")))
+}
+
+/// The number of single-character edits between two words; for "did you mean".
+pub fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn has_form(value: &str, option_type: OptionType) -> bool {
+    match option_type {
+        OptionType::Boolean => matches!(value, "true" | "false"),
+        OptionType::Integer => value.parse::<i64>().is_ok(),
+        OptionType::Double => value.parse::<f64>().is_ok(),
+        OptionType::Text => true,
+        OptionType::Duration => parse_duration(value).is_some(),
+        OptionType::MemorySize => parse_memory_bytes(value).is_some(),
+        OptionType::Enum(words) => words.contains(&value),
+    }
+}
+
+fn form(option_type: OptionType) -> String {
+    match option_type {
+        OptionType::Boolean => "true or false".to_string(),
+        OptionType::Integer => "a whole number".to_string(),
+        OptionType::Double => "a number".to_string(),
+        OptionType::Text => "text".to_string(),
+        OptionType::Duration => "a duration such as '5 s', '200 ms' or '1 min'".to_string(),
+        OptionType::MemorySize => "a size such as '64 mb'".to_string(),
+        OptionType::Enum(words) => format!("one of {}", words.join(", ")),
+    }
+}
+
+fn number_and_unit(text: &str) -> Option<(u64, String)> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    Some((
+        text[..digits].parse().ok()?,
+        text[digits..].trim().to_ascii_lowercase(),
+    ))
+}
+
+/// A duration as Flink writes it: `5 s`, `200ms`, `1 min`, `2 h`, `1 d`; a bare number is milliseconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = number_and_unit(text)?;
+    let nanos: u64 = match unit.as_str() {
+        "ns" | "nano" | "nanosecond" | "nanoseconds" => 1,
+        "us" | "µs" | "micro" | "microsecond" | "microseconds" => 1_000,
+        "" | "ms" | "milli" | "millisecond" | "milliseconds" => 1_000_000,
+        "s" | "sec" | "second" | "seconds" => 1_000_000_000,
+        "m" | "min" | "minute" | "minutes" => 60_000_000_000,
+        "h" | "hour" | "hours" => 3_600_000_000_000,
+        "d" | "day" | "days" => 86_400_000_000_000,
+        _ => return None,
+    };
+    Some(Duration::from_nanos(number.checked_mul(nanos)?))
+}
+
+/// A size as Flink writes it: `64 mb`, `1gb`; a bare number is bytes.
+pub fn parse_memory_bytes(text: &str) -> Option<usize> {
+    let (number, unit) = number_and_unit(text)?;
+    let shift = match unit.as_str() {
+        "" | "b" | "bytes" => 0,
+        "k" | "kb" | "kibibytes" => 10,
+        "m" | "mb" | "mebibytes" => 20,
+        "g" | "gb" | "gibibytes" => 30,
+        "t" | "tb" | "tebibytes" => 40,
+        _ => return None,
+    };
+    (number as usize).checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_are_read_as_flink_writes_them() {
+        assert_eq!(parse_duration("5 s"), Some(Duration::from_secs(5)));
+        assert_eq!(parse_duration("200ms"), Some(Duration::from_millis(200)));
+        assert_eq!(parse_duration("7"), Some(Duration::from_millis(7)));
+        assert_eq!(parse_duration("1 fortnight"), None);
+        assert_eq!(parse_memory_bytes("64 mb"), Some(64 << 20));
+        assert_eq!(parse_memory_bytes("x"), None);
+    }
+
+    #[test]
+    fn an_unknown_option_lists_the_known_ones() {
+        let error = SessionConfig::default()
+            .set("paralelism.default", "2")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("did you mean 'parallelism.default'?")
+                && error.contains("pipeline.max-parallelism"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn every_default_has_the_form_of_its_option() {
+        for spec in SESSION_OPTIONS {
+            assert!(
+                spec.default
+                    .is_none_or(|value| has_form(value, spec.option_type)),
+                "{}",
+                spec.key
+            );
+        }
+    }
+}

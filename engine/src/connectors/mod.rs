@@ -1,0 +1,13 @@
+//! The edges of the world: where rows come from and where they go.
+//!
+//! Doors: `connectors` use `types`, `stream`, `formats` and `config`. `sql` and `plan` see only `factory`; of the
+//! operators only `source.rs` and `sink.rs` see this room, through the traits. Deliberately absent: watermarks (see
+//! `watermark`), retries of whole jobs (see `runtime`).
+
+pub mod factory;
+pub mod sink;
+pub mod source;
+
+pub use factory::{ConnectorFactory, ConnectorRegistry, TableDescriptor};
+pub use sink::{Committable, Sink, SinkWriter};
+pub use source::{Source, SourcePoll, SourceReader, SplitState};

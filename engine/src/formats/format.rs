@@ -1,0 +1,80 @@
+//! The contract of a format: a decoder appends records to builders, an encoder writes rows as records.
+
+use std::collections::BTreeMap;
+
+use arrow::array::RecordBatch;
+
+use crate::config::OptionSpec;
+use crate::error::Result;
+use crate::types::{RowKinds, Schema};
+
+/// One format, found by `'format' = '…'`.
+pub trait Format: Send + Sync {
+    /// The value of the `format` option.
+    fn identifier(&self) -> &'static str;
+
+    /// Its options with their prefix, such as `json.ignore-parse-errors`.
+    fn options(&self) -> Vec<OptionSpec>;
+
+    /// A decoder that gives the columns of `context.schema`.
+    fn decoder(&self, context: &FormatContext) -> Result<Box<dyn Decoder>>;
+
+    /// An encoder of rows with the columns of `context.schema`.
+    fn encoder(&self, context: &FormatContext) -> Result<Box<dyn Encoder>>;
+}
+
+/// What a format must know of its table.
+#[derive(Debug, Clone)]
+pub struct FormatContext {
+    /// The table's name, for messages.
+    pub table: String,
+    /// All physical columns as declared (CSV goes by position).
+    pub physical: Schema,
+    /// Which of them to give, in this order.
+    pub projection: Vec<usize>,
+    /// The table's options.
+    pub options: BTreeMap<String, String>,
+    /// `table.local-time-zone`.
+    pub time_zone: String,
+}
+
+impl FormatContext {
+    /// The schema of decoded batches.
+    pub fn schema(&self) -> Schema {
+        self.physical.project(&self.projection)
+    }
+}
+
+/// Turns records into batches.
+pub trait Decoder: Send {
+    /// Decodes one message (a Kafka record, a test payload) and appends its rows. An error of the data names the field; the
+    /// caller adds where the message came from.
+    fn decode_message(&mut self, message: &[u8]) -> Result<()>;
+
+    /// Decodes records of a file from the front of `block`, as many whole ones as it holds (all of it where `is_last`) but at
+    /// most `max_rows`, and says how many bytes it took. An error of the data names the record (counted from 0 within this
+    /// call, `record N`) and the field; the caller adds file and line.
+    fn decode_block(&mut self, block: &mut [u8], is_last: bool, max_rows: usize)
+    -> Result<Decoded>;
+
+    /// Rows appended since the last [`Decoder::finish`].
+    fn rows(&self) -> usize;
+
+    /// The rows so far as a batch, with their kinds; the decoder goes on empty.
+    fn finish(&mut self) -> Result<(RecordBatch, RowKinds)>;
+}
+
+/// How far [`Decoder::decode_block`] came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoded {
+    /// Bytes taken from the front of the block.
+    pub bytes: usize,
+    /// Records among them, skipped ones included (lines, for messages).
+    pub records: usize,
+}
+
+/// Turns rows into records.
+pub trait Encoder: Send {
+    /// Appends one record a row, each with the format's own terminator (a line feed for JSON and CSV).
+    fn encode(&mut self, rows: &RecordBatch, kinds: &RowKinds, out: &mut Vec<u8>) -> Result<()>;
+}

@@ -1,0 +1,7 @@
+//! Logic with a SQL name: scalar, aggregate and table functions with Flink's types and semantics.
+//!
+//! Doors: `functions` use `types`, `stream` and `expr::Expression`. Deliberately absent: SQL text, plans.
+
+mod aggregate_call;
+
+pub use aggregate_call::AggregateCall;

@@ -1,0 +1,106 @@
+//! What an operator is given: time, its place among the subtasks, counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::stream::KeyGroupRange;
+use crate::types::{EventTime, ProcessingTime};
+
+/// The surroundings of one operator instance during a call.
+#[derive(Debug, Clone)]
+pub struct Context {
+    subtask: Subtask,
+    watermark: EventTime,
+    processing_time: ProcessingTime,
+    metrics: Arc<OperatorMetrics>,
+}
+
+/// Which of the parallel instances of an operator this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subtask {
+    /// From 0.
+    pub index: usize,
+    /// How many there are.
+    pub parallelism: usize,
+    /// `pipeline.max-parallelism`: the number of key groups.
+    pub max_parallelism: u16,
+}
+
+impl Subtask {
+    /// The only instance, with 128 key groups.
+    pub const SINGLE: Subtask = Subtask {
+        index: 0,
+        parallelism: 1,
+        max_parallelism: 128,
+    };
+
+    /// The key groups that it owns.
+    pub fn key_groups(&self) -> KeyGroupRange {
+        KeyGroupRange::of_subtask(self.index, self.parallelism, self.max_parallelism)
+    }
+}
+
+/// Counters of one operator, shared by its instances; names are Flink's.
+#[derive(Debug, Default)]
+pub struct OperatorMetrics {
+    /// `numRecordsIn`.
+    pub records_in: AtomicU64,
+    /// `numRecordsOut`.
+    pub records_out: AtomicU64,
+    /// `numLateRecordsDropped`.
+    pub late_records_dropped: AtomicU64,
+    /// `numNullRowTimeRecordsDropped`.
+    pub null_row_time_records_dropped: AtomicU64,
+}
+
+impl Context {
+    /// A context at the beginning of time.
+    pub fn new(subtask: Subtask, metrics: Arc<OperatorMetrics>) -> Self {
+        Context {
+            subtask,
+            watermark: EventTime::MIN,
+            processing_time: ProcessingTime(0),
+            metrics,
+        }
+    }
+
+    /// Which instance this is.
+    pub fn subtask(&self) -> Subtask {
+        self.subtask
+    }
+
+    /// The operator's event time: the minimum over its inputs.
+    pub fn watermark(&self) -> EventTime {
+        self.watermark
+    }
+
+    /// Moves the operator's event time forward; called by the runtime, and by operators of time at a watermark step.
+    pub fn advance_watermark(&mut self, watermark: EventTime) {
+        assert!(
+            watermark >= self.watermark,
+            "watermark went back from {} to {watermark}",
+            self.watermark
+        );
+        self.watermark = watermark;
+    }
+
+    /// The clock, read once a call.
+    pub fn processing_time(&self) -> ProcessingTime {
+        self.processing_time
+    }
+
+    /// Hands in the clock's reading; called by the runtime before each call.
+    pub fn set_processing_time(&mut self, now: ProcessingTime) {
+        self.processing_time = now;
+    }
+
+    /// The operator's counters.
+    pub fn metrics(&self) -> &OperatorMetrics {
+        &self.metrics
+    }
+}
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, by: usize) {
+    counter.fetch_add(by as u64, Ordering::Relaxed);
+}

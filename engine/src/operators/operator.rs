@@ -1,0 +1,121 @@
+//! The contract of an operator: a synchronous state machine over batches, watermarks and timers.
+//!
+//! Operators never wait, read a clock, draw a random number or start a thread; what they need comes with the
+//! [`Context`], what they give goes to the [`Output`]. Only [`Operator::process_batch`] is required; every other method
+//! passes things on.
+
+use crate::error::Result;
+use crate::operators::{Context, Output};
+use crate::state::StateSnapshot;
+use crate::stream::{ChangelogBatch, CheckpointId};
+use crate::types::{EventTime, ProcessingTime};
+
+/// Which input of an operator: 0 for the only or the left one, 1 for the right one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InputIndex(pub usize);
+
+impl InputIndex {
+    /// The only input, or the left one.
+    pub const FIRST: InputIndex = InputIndex(0);
+    /// The right input.
+    pub const SECOND: InputIndex = InputIndex(1);
+}
+
+/// What the caller does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Flow {
+    /// The call is complete.
+    Done,
+    /// The output is full before the call was complete: drain it, then call [`Operator::resume`] until it is `Done`.
+    /// Nothing else is called meanwhile.
+    Blocked,
+}
+
+/// A logical operator's parallel instance.
+///
+/// The runtime calls these methods one at a time. It keeps `ctx.watermark()` at the minimum over the inputs and calls
+/// [`Operator::process_watermark`] only with a watermark above it, after setting it.
+pub trait Operator: Send {
+    /// Takes rows of one input. `batch.steps` say how the watermark advanced between the rows, above `ctx.watermark()`.
+    /// An operator of time loops `for slice in batch.by_steps(ctx.watermark())`, calling [`Context::advance_watermark`] and
+    /// firing where a slice's watermark is above; any other passes the steps on with the rows. A watermark at least as high
+    /// as the last step follows every batch that has steps.
+    fn process_batch(
+        &mut self,
+        ctx: &mut Context,
+        input: InputIndex,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<Flow>;
+
+    /// Event time has come to `watermark` on all inputs. Results due by it go out before it. Default: pass it on.
+    fn process_watermark(
+        &mut self,
+        ctx: &mut Context,
+        watermark: EventTime,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        let _ = ctx;
+        out.watermark(watermark);
+        Ok(Flow::Done)
+    }
+
+    /// Goes on with the call that returned [`Flow::Blocked`].
+    fn resume(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        let _ = (ctx, out);
+        Ok(Flow::Done)
+    }
+
+    /// When [`Operator::on_processing_time`] wants to be called next.
+    fn next_processing_timer(&self) -> Option<ProcessingTime> {
+        None
+    }
+
+    /// The clock has reached [`Operator::next_processing_timer`]; `ctx.processing_time()` tells it.
+    fn on_processing_time(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        let _ = (ctx, out);
+        Ok(Flow::Done)
+    }
+
+    /// Emits what a mini-batch bundle or a local aggregation holds back: called before a barrier and at the end of input. An
+    /// operator that holds a bundle flushes it itself before it passes a watermark on.
+    fn flush_bundle(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        let _ = (ctx, out);
+        Ok(Flow::Done)
+    }
+
+    /// Freezes the state as of now, between two batches, for `checkpoint`. Default: stateless.
+    fn snapshot_state(
+        &mut self,
+        ctx: &mut Context,
+        checkpoint: CheckpointId,
+    ) -> Result<StateSnapshot> {
+        let _ = (ctx, checkpoint);
+        Ok(StateSnapshot::default())
+    }
+
+    /// Takes state up again before the first element. The snapshot holds the keyed rows of this subtask's key groups, from
+    /// however many subtasks wrote them, and all rows of unkeyed tables.
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        let _ = (ctx, snapshot);
+        Ok(())
+    }
+
+    /// The checkpoint is complete: sinks commit what they prepared for it and for those before it.
+    fn notify_checkpoint_complete(
+        &mut self,
+        ctx: &mut Context,
+        checkpoint: CheckpointId,
+    ) -> Result<()> {
+        let _ = (ctx, checkpoint);
+        Ok(())
+    }
+
+    /// All inputs have ended (the watermark at the end of bounded input has passed before). Open processing-time timers do not
+    /// fire. What is emitted here goes out before the end.
+    fn finish(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        let _ = (ctx, out);
+        Ok(Flow::Done)
+    }
+}

@@ -1,0 +1,395 @@
+//! What a query asks for: relational algebra over bound expressions, as `sql` makes it and `plan` takes it.
+//!
+//! Columns are positions in the input; a join's input is the left columns, then the right ones. Nothing here says how
+//! a query runs.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::connectors::factory::TableDescriptor;
+use crate::expr::{Expression, Position};
+use crate::functions::AggregateCall;
+use crate::types::{Field, LogicalType, Schema, TimeAttribute, TypeRoot};
+use crate::window::WindowSpec;
+
+/// A table of the catalog, ready to be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TableSpec {
+    /// Physical columns and options (hints merged in); its `projection` names all columns, the planner narrows it.
+    pub descriptor: TableDescriptor,
+    /// All columns in the order of declaration, physical and computed.
+    pub columns: Vec<ColumnSpec>,
+    /// The WATERMARK clause.
+    pub watermark: Option<WatermarkSpec>,
+}
+
+/// One declared column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ColumnSpec {
+    /// Name, type, and whether the watermark or PROCTIME() makes it a time attribute.
+    pub field: Field,
+    /// `None`: physical. Else the expression of a computed column, over the physical columns (computed columns it refers to
+    /// are expanded).
+    pub computed: Option<Expression>,
+}
+
+/// `WATERMARK FOR column AS expression`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct WatermarkSpec {
+    /// Index of the event-time column among [`TableSpec::columns`].
+    pub column: usize,
+    /// The watermark of a row, over [`TableSpec::columns`]; of the column's type.
+    pub expression: Expression,
+}
+
+impl TableSpec {
+    /// The schema of a scan: all declared columns.
+    pub fn schema(&self) -> Schema {
+        Schema::new(
+            self.columns
+                .iter()
+                .map(|column| column.field.clone())
+                .collect(),
+        )
+    }
+
+    /// The schema that INSERT INTO must match, by position: the physical columns.
+    pub fn sink_schema(&self) -> Schema {
+        self.descriptor.physical.clone()
+    }
+}
+
+/// A relational expression.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LogicalPlan {
+    /// Reads a table: computed columns and watermark included.
+    Scan(Scan),
+    /// Constant rows.
+    Values(Values),
+    /// Computes columns.
+    Project(Project),
+    /// Keeps the rows where a condition is TRUE.
+    Filter(Filter),
+    /// CROSS or LEFT JOIN UNNEST.
+    Unnest(Unnest),
+    /// UNION ALL.
+    Union(Union),
+    /// TUMBLE, HOP, CUMULATE or SESSION in FROM.
+    WindowTableFunction(WindowTableFunction),
+    /// GROUP BY, or SELECT DISTINCT.
+    Aggregate(Aggregate),
+    /// ROW_NUMBER() OVER (…).
+    RowNumber(RowNumber),
+    /// A join of two tables.
+    Join(Join),
+}
+
+/// See [`LogicalPlan::Scan`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Scan {
+    /// The table.
+    pub table: Arc<TableSpec>,
+    /// Where it is named in the SQL text.
+    pub position: Position,
+}
+
+/// See [`LogicalPlan::Values`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Values {
+    /// Constant expressions, a row each.
+    pub rows: Vec<Vec<Expression>>,
+    /// The columns.
+    pub schema: Schema,
+}
+
+/// See [`LogicalPlan::Project`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Project {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// One a column.
+    pub expressions: Vec<Expression>,
+    /// Names, types and time attributes of the columns: a bare column keeps its time attribute, anything computed loses it.
+    pub schema: Schema,
+}
+
+/// See [`LogicalPlan::Filter`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Filter {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// BOOLEAN.
+    pub condition: Expression,
+}
+
+/// See [`LogicalPlan::Unnest`]. Its columns are the input's, then those of the element (the fields of a ROW; key and
+/// value of a MAP; one column otherwise), then the ordinality.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Unnest {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// ARRAY, MAP or MULTISET, over the input.
+    pub collection: Expression,
+    /// Whether a last column counts the elements from 1 (INT NOT NULL).
+    pub with_ordinality: bool,
+    /// LEFT JOIN … ON TRUE: a row whose collection is empty or NULL stays, with NULLs.
+    pub outer: bool,
+    /// Names of all columns.
+    pub schema: Schema,
+}
+
+/// See [`LogicalPlan::Union`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Union {
+    /// At least two, with columns of equal types.
+    pub inputs: Vec<LogicalPlan>,
+    /// The first input's names. A column is a time attribute where it is one in every input.
+    pub schema: Schema,
+}
+
+/// See [`LogicalPlan::WindowTableFunction`]. Its columns are the input's (the time column no longer a time attribute),
+/// then window_start, window_end, window_time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct WindowTableFunction {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// Which windows.
+    pub window: WindowSpec,
+    /// The input column of DESCRIPTOR; a time attribute.
+    pub time_column: usize,
+    /// SESSION: the columns of PARTITION BY.
+    pub partition_by: Vec<usize>,
+    /// Where the function stands in the SQL text.
+    pub position: Position,
+}
+
+/// See [`LogicalPlan::Aggregate`]. Its columns are the grouping columns, then the aggregates, then, for the legacy
+/// group windows, window_start, window_end (TIMESTAMP) and window_time (the time attribute).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Aggregate {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// Grouping columns of the input. Where it is windowed they contain window_start and window_end like any column.
+    pub grouping: Vec<usize>,
+    /// GROUPING SETS, ROLLUP, CUBE: each set as positions in `grouping`; empty: one set of all. With several sets the columns are
+    /// followed by one more after the aggregates: the GROUPING_ID of all `grouping` columns, BIGINT NOT NULL, named `$e`.
+    pub grouping_sets: Vec<Vec<usize>>,
+    /// The aggregates over input columns.
+    pub aggregates: Vec<AggregateCall>,
+    /// `GROUP BY TUMBLE(ts, …)` and friends.
+    pub legacy_window: Option<LegacyWindow>,
+    /// Where GROUP BY stands in the SQL text.
+    pub position: Position,
+}
+
+/// The window of a legacy group window.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LegacyWindow {
+    /// Which windows.
+    pub window: WindowSpec,
+    /// The input column that tells the time.
+    pub time_column: usize,
+}
+
+/// See [`LogicalPlan::RowNumber`]. Its columns are the input's, then the number, BIGINT NOT NULL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RowNumber {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// PARTITION BY.
+    pub partition_by: Vec<usize>,
+    /// ORDER BY.
+    pub order_by: Vec<SortKey>,
+    /// The name of the number's column.
+    pub name: String,
+    /// Where it stands in the SQL text.
+    pub position: Position,
+}
+
+/// One key of an ORDER BY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SortKey {
+    /// Input column.
+    pub column: usize,
+    /// DESC.
+    pub descending: bool,
+    /// Where NULLs go. Flink's default: first when ascending, last when descending.
+    pub nulls_first: bool,
+}
+
+/// See [`LogicalPlan::Join`]. Its columns are the left ones, then the right ones; only the left ones for SEMI and ANTI.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Join {
+    /// The left rows.
+    pub left: Box<LogicalPlan>,
+    /// The right rows.
+    pub right: Box<LogicalPlan>,
+    /// INNER, LEFT, ….
+    pub kind: JoinKind,
+    /// BOOLEAN over the left columns, then the right ones.
+    pub condition: Expression,
+    /// Where JOIN stands in the SQL text.
+    pub position: Position,
+}
+
+/// The kinds of joins. SEMI and ANTI come from IN, EXISTS and their negations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum JoinKind {
+    /// Only pairs.
+    Inner,
+    /// Pairs, and left rows without one.
+    Left,
+    /// Pairs, and right rows without one.
+    Right,
+    /// Pairs, and rows of either side without one.
+    Full,
+    /// Left rows with a pair.
+    Semi,
+    /// Left rows without one.
+    Anti,
+}
+
+/// A statement that runs as a job.
+#[derive(Debug, Clone)]
+pub enum Statement {
+    /// INSERT INTO sink SELECT …; several of them in a statement set run as one job.
+    Inserts(Vec<Insert>),
+    /// A bare SELECT: its rows go to the caller.
+    Select(LogicalPlan),
+}
+
+/// One INSERT INTO. The query's columns match the sink's physical columns by position and are already cast to them.
+#[derive(Debug, Clone)]
+pub struct Insert {
+    /// The sink.
+    pub table: Arc<TableSpec>,
+    /// The rows.
+    pub query: LogicalPlan,
+    /// Where the sink is named in the SQL text.
+    pub position: Position,
+}
+
+impl LogicalPlan {
+    /// The columns of its rows.
+    pub fn schema(&self) -> Schema {
+        match self {
+            LogicalPlan::Scan(scan) => scan.table.schema(),
+            LogicalPlan::Values(values) => values.schema.clone(),
+            LogicalPlan::Project(project) => project.schema.clone(),
+            LogicalPlan::Filter(filter) => filter.input.schema(),
+            LogicalPlan::Unnest(unnest) => unnest.schema.clone(),
+            LogicalPlan::Union(union) => union.schema.clone(),
+            LogicalPlan::WindowTableFunction(function) => function.schema(),
+            LogicalPlan::Aggregate(aggregate) => aggregate.schema(),
+            LogicalPlan::RowNumber(number) => number.schema(),
+            LogicalPlan::Join(join) => join.schema(),
+        }
+    }
+}
+
+impl WindowTableFunction {
+    /// The input's columns, then the window's.
+    pub fn schema(&self) -> Schema {
+        let mut fields = self.input.schema().fields;
+        let attribute = if self.window.time.is_event_time() {
+            TimeAttribute::Rowtime
+        } else {
+            TimeAttribute::Proctime
+        };
+        let time = fields[self.time_column].logical_type.root.clone();
+        fields[self.time_column].time_attribute = None;
+        fields.extend(window_columns(time, attribute));
+        Schema::new(fields)
+    }
+}
+
+/// window_start, window_end: TIMESTAMP(3) NOT NULL; window_time: a time attribute of the time column's kind.
+pub fn window_columns(time: TypeRoot, attribute: TimeAttribute) -> Vec<Field> {
+    let bound = LogicalType::not_null(TypeRoot::Timestamp(3));
+    let time = if matches!(time, TypeRoot::TimestampLtz(_)) {
+        TypeRoot::TimestampLtz(3)
+    } else {
+        TypeRoot::Timestamp(3)
+    };
+    vec![
+        Field::new("window_start", bound.clone()),
+        Field::new("window_end", bound),
+        Field::new("window_time", LogicalType::not_null(time)).with_time_attribute(Some(attribute)),
+    ]
+}
+
+impl Aggregate {
+    /// Grouping columns, aggregates, then what the field docs say.
+    pub fn schema(&self) -> Schema {
+        let input = self.input.schema();
+        let several = self.grouping_sets.len() > 1;
+        let mut fields: Vec<Field> = self
+            .grouping
+            .iter()
+            .map(|column| input.fields[*column].clone())
+            .collect();
+        if several {
+            fields
+                .iter_mut()
+                .filter(|field| field.time_attribute.is_none())
+                .for_each(|field| field.logical_type.nullable = true);
+        }
+        fields.extend(
+            self.aggregates
+                .iter()
+                .map(|call| Field::new(&call.name, call.logical_type.clone())),
+        );
+        if several {
+            fields.push(Field::new("$e", LogicalType::not_null(TypeRoot::BigInt)));
+        }
+        if let Some(legacy) = &self.legacy_window {
+            let attribute = if legacy.window.time.is_event_time() {
+                TimeAttribute::Rowtime
+            } else {
+                TimeAttribute::Proctime
+            };
+            fields.extend(window_columns(
+                input.fields[legacy.time_column].logical_type.root.clone(),
+                attribute,
+            ));
+        }
+        Schema::new(fields)
+    }
+}
+
+impl RowNumber {
+    /// The input's columns, then the number.
+    pub fn schema(&self) -> Schema {
+        let mut fields = self.input.schema().fields;
+        fields.push(Field::new(
+            &self.name,
+            LogicalType::not_null(TypeRoot::BigInt),
+        ));
+        Schema::new(fields)
+    }
+}
+
+impl Join {
+    /// Left, then right columns; those of a side that may be padded become nullable.
+    pub fn schema(&self) -> Schema {
+        let padded = |schema: Schema, pad: bool| {
+            let fields = schema.fields.into_iter().map(|mut field| {
+                field.logical_type.nullable |= pad;
+                field
+            });
+            Schema::new(fields.collect())
+        };
+        let left = padded(
+            self.left.schema(),
+            matches!(self.kind, JoinKind::Right | JoinKind::Full),
+        );
+        match self.kind {
+            JoinKind::Semi | JoinKind::Anti => left,
+            _ => left.join(&padded(
+                self.right.schema(),
+                matches!(self.kind, JoinKind::Left | JoinKind::Full),
+            )),
+        }
+    }
+}
