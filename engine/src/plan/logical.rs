@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::connectors::factory::TableDescriptor;
 use crate::expr::{Expression, Position};
 use crate::functions::AggregateCall;
-use crate::types::{Field, LogicalType, Schema, TimeAttribute, TypeRoot};
+use crate::types::{Field, LogicalType, Schema, SortKey, TimeAttribute, TypeRoot};
 use crate::window::WindowSpec;
 
 /// A table of the catalog, ready to be read or written.
@@ -205,17 +205,6 @@ pub struct RowNumber {
     pub name: String,
     /// Where it stands in the SQL text.
     pub position: Position,
-}
-
-/// One key of an ORDER BY.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct SortKey {
-    /// Input column.
-    pub column: usize,
-    /// DESC.
-    pub descending: bool,
-    /// Where NULLs go. Flink's default: first when ascending, last when descending.
-    pub nulls_first: bool,
 }
 
 /// See [`LogicalPlan::Join`]. Its columns are the left ones, then the right ones; only the left ones for SEMI and ANTI.

@@ -9,6 +9,7 @@ mod logical_type;
 mod position;
 mod row_kind;
 mod schema;
+mod sort_key;
 mod time_zone;
 
 pub use changelog_mode::ChangelogMode;
@@ -17,4 +18,5 @@ pub use logical_type::{LogicalType, RowField, TypeRoot};
 pub use position::SqlPosition;
 pub use row_kind::{RowKind, RowKinds};
 pub use schema::{Field, Schema, TimeAttribute};
+pub use sort_key::SortKey;
 pub use time_zone::TimeZone;
