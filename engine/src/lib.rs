@@ -26,5 +26,7 @@ pub mod window;
 
 pub mod state;
 
+pub mod testing;
+
 pub use config::SessionConfig;
 pub use error::{Error, ErrorKind, Result};
