@@ -125,6 +125,16 @@ impl SourceHead {
         SourceHead { uid, operator, ctx, out: Output::new(false), metrics, last_checkpoint: CheckpointId(0), pending_until: None, ended: false }
     }
 
+    fn pop(&mut self) -> Option<StreamElement> {
+        let element = self.out.pop()?;
+        match &element {
+            StreamElement::Batch(batch) => drop(self.metrics.records.fetch_add(batch.num_rows() as u64, Ordering::Relaxed)),
+            StreamElement::Watermark(watermark) => self.metrics.watermark.store(watermark.millis(), Ordering::Relaxed),
+            _ => {}
+        }
+        Some(element)
+    }
+
     fn poll(&mut self, env: &StepEnvironment) -> Result<bool> {
         self.ctx.set_processing_time(env.now);
         let request = PollRequest { max_rows: env.batch_rows, max_bytes: env.batch_bytes, now: env.now };
@@ -140,7 +150,7 @@ impl SourceHead {
     }
 
     fn snapshot(&self, emitted: EventTime) -> Result<StateSnapshot> {
-        let mut snapshot = self.operator.snapshot_state()?;
+        let mut snapshot = self.operator.snapshot_state(&self.ctx)?;
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok(snapshot)
     }
@@ -276,7 +286,7 @@ impl Task {
             if let Some(state) = snapshot.operators.get(&source.uid) {
                 let time = restored_time(state, &source.ctx)?;
                 source.ctx.advance_watermark(time.watermark);
-                source.operator.restore_state(&mut source.ctx, state)?;
+                source.operator.restore_state(&source.ctx, state)?;
                 self.emitted = time.emitted;
             }
         }
@@ -417,7 +427,7 @@ impl Task {
         let mut moved = false;
         if let Some(first) = self.slots.first_mut() {
             if first.queue.is_empty() && first.pending.is_none() {
-                while let Some(element) = source.out.pop() {
+                while let Some(element) = source.pop() {
                     first.queue.push_back((InputIndex::FIRST, element));
                     moved = true;
                 }
@@ -426,7 +436,7 @@ impl Task {
         }
         while self.router.has_room() {
             let Head::Source(source) = &mut self.head else { break };
-            let Some(element) = source.out.pop() else { break };
+            let Some(element) = source.pop() else { break };
             self.send(element)?;
             moved = true;
         }
@@ -492,7 +502,6 @@ impl Task {
                     return Ok(true);
                 }
                 let emitted = source.poll(env)?;
-                source.count();
                 if source.ended {
                     self.collected.push((source.uid.clone(), source.snapshot(self.emitted)?));
                 }
@@ -507,13 +516,6 @@ impl Task {
                 None => Ok(false),
             },
         }
-    }
-}
-
-impl SourceHead {
-    fn count(&mut self) {
-        self.metrics.records.store(self.operator.records(), Ordering::Relaxed);
-        self.metrics.watermark.store(self.ctx.watermark().millis(), Ordering::Relaxed);
     }
 }
 
