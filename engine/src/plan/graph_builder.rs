@@ -1,168 +1,167 @@
-//! Exec nodes to a job graph: which nodes run as one chain, and how chains are connected.
-//!
-//! A node joins the chain of its input when it is its only consumer, has no other input, and the same parallelism;
-//! exchanges become edges. A scan with the computed columns and the watermark behind it is one source.
+//! Makes the graph of exec nodes: equal nodes over equal inputs are one node.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::HashMap;
 
+use super::changelog_inference::produced_mode;
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
-use super::nodes::Distribution;
-use super::operator_builder::OperatorBuilder;
-use crate::config::SessionConfig;
-use crate::connectors::{ConnectorRegistry, Sink};
-use crate::error::Result;
-use crate::operators::InputIndex;
-use crate::runtime::{ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId};
+use super::node_facts::{Input, NodeFacts, Placement, facts_of};
+use super::nodes::*;
+use super::row_logic::is_shareable;
+use crate::types::Schema;
 
-/// The job graph of a plan. The rows of a bare SELECT go to `select_sink`.
-pub fn build_graph(plan: &ExecPlan, config: &SessionConfig, connectors: &ConnectorRegistry, select_sink: Option<Arc<dyn Sink>>) -> Result<JobGraph> {
-    let operators = OperatorBuilder::new(plan, config, connectors, select_sink)?;
-    let mut builder = GraphBuilder { plan, consumers: plan.consumers(), operators, vertices: Vec::new(), edges: Vec::new(), vertex_of: BTreeMap::new() };
-    for node in plan.nodes.iter().filter(|node| Some(node.id) != plan.late_rows_sink) {
-        builder.add(node)?;
-    }
-    builder.add_late_rows_sink()?;
-    let name = config.get("pipeline.name").unwrap_or("volley-job").to_string();
-    Ok(JobGraph { name, vertices: builder.vertices, edges: builder.edges, max_parallelism: config.max_parallelism() })
+/// A plan in the making.
+pub(crate) struct GraphBuilder {
+    nodes: Vec<ExecNode>,
+    facts: Vec<NodeFacts>,
+    known: HashMap<(ExecNodeKind, Vec<NodeId>, Schema), NodeId>,
+    parallelism: usize,
 }
 
-struct GraphBuilder<'a> {
-    plan: &'a ExecPlan,
-    consumers: Vec<Vec<(NodeId, usize)>>,
-    operators: OperatorBuilder<'a>,
-    vertices: Vec<Vertex>,
-    edges: Vec<Edge>,
-    /// The vertex whose results are those of the node; an exchange has that of its input.
-    vertex_of: BTreeMap<NodeId, VertexId>,
-}
-
-impl GraphBuilder<'_> {
-    fn add(&mut self, node: &ExecNode) -> Result<()> {
-        match &node.kind {
-            ExecNodeKind::Exchange(_) => {
-                let input = self.vertex_of[&node.inputs[0]];
-                self.vertex_of.insert(node.id, input);
-                Ok(())
-            }
-            ExecNodeKind::TableSourceScan(_) | ExecNodeKind::Values(_) => self.add_source(node),
-            _ if self.is_fused(node) => {
-                let source = self.vertex_of[&node.inputs[0]];
-                self.vertex_of.insert(node.id, source);
-                Ok(())
-            }
-            _ => self.add_operator(node),
+impl GraphBuilder {
+    /// An empty plan whose nodes run at `parallelism`.
+    pub(crate) fn new(parallelism: usize) -> Self {
+        GraphBuilder {
+            nodes: Vec::new(),
+            facts: Vec::new(),
+            known: HashMap::new(),
+            parallelism,
         }
     }
 
-    fn add_source(&mut self, node: &ExecNode) -> Result<()> {
-        let fused = self.fused_behind(node);
-        let source = self.operators.source(node, &fused)?;
-        self.push_vertex(node, VertexHead::Source(source));
-        Ok(())
+    /// A node: a new one, or the one that is equal already.
+    pub(crate) fn add(
+        &mut self,
+        kind: ExecNodeKind,
+        inputs: Vec<NodeId>,
+        schema: Schema,
+    ) -> NodeId {
+        let key = (kind, inputs, schema);
+        if let Some(id) = self.known.get(&key) {
+            return *id;
+        }
+        let id = self.push(key.0.clone(), key.1.clone(), key.2.clone());
+        if key.0.expressions().into_iter().all(is_shareable)
+            && !matches!(key.0, ExecNodeKind::Sink(_))
+        {
+            self.known.insert(key, id);
+        }
+        id
     }
 
-    fn push_vertex(&mut self, node: &ExecNode, head: VertexHead) -> VertexId {
-        let vertex = VertexId(self.vertices.len());
-        self.vertices.push(Vertex { parallelism: node.parallelism, head, chain: Vec::new() });
-        self.vertex_of.insert(node.id, vertex);
-        vertex
-    }
-
-    fn add_operator(&mut self, node: &ExecNode) -> Result<()> {
-        let chain_node = ChainNode {
-            uid: node.uid.clone(),
-            name: node.kind.name().to_string(),
-            keeps_late_rows: self.plan.late_rows_sink.is_some(),
-            build: self.operators.operator(node)?,
+    fn push(&mut self, kind: ExecNodeKind, inputs: Vec<NodeId>, schema: Schema) -> NodeId {
+        let id = NodeId(self.nodes.len());
+        let known: Vec<Input> = inputs
+            .iter()
+            .map(|input| (&self.nodes[input.0], &self.facts[input.0]))
+            .collect();
+        let modes: Vec<_> = known.iter().map(|(node, _)| node.changelog_mode).collect();
+        let facts = facts_of(&kind, &known, &schema);
+        let parallelism = match &kind {
+            ExecNodeKind::Exchange(exchange) => match exchange.distribution {
+                Distribution::Singleton => 1,
+                Distribution::Hash(_) => self.parallelism,
+            },
+            _ => known
+                .iter()
+                .map(|(node, _)| node.parallelism)
+                .max()
+                .unwrap_or(self.parallelism),
         };
-        let vertex = match self.chained_to(node) {
-            Some(vertex) => {
-                self.vertex_of.insert(node.id, vertex);
-                vertex
-            }
-            None => self.push_vertex(node, VertexHead::Inputs),
+        self.nodes.push(ExecNode {
+            id,
+            changelog_mode: produced_mode(&kind, &modes),
+            upsert_key: facts.upsert_key.clone(),
+            kind,
+            inputs,
+            schema,
+            parallelism,
+            uid: String::new(),
+        });
+        self.facts.push(facts);
+        id
+    }
+
+    /// A node of the plan.
+    pub(crate) fn node(&self, id: NodeId) -> &ExecNode {
+        &self.nodes[id.0]
+    }
+
+    /// What is known about a node.
+    pub(crate) fn facts(&self, id: NodeId) -> &NodeFacts {
+        &self.facts[id.0]
+    }
+
+    /// The parallelism of nodes that are not bound to one subtask.
+    pub(crate) fn parallelism(&self) -> usize {
+        self.parallelism
+    }
+
+    /// Whether equal values of `keys` meet in one subtask, placed by the hash of exactly these columns (the key groups of
+    /// state depend on it), or all rows do where there are no keys.
+    pub(crate) fn is_distributed(&self, node: NodeId, keys: &[usize]) -> bool {
+        match (&self.facts(node).placement, keys) {
+            (Placement::Single, []) => true,
+            (Placement::Hash(hashed), keys) => !keys.is_empty() && hashed == keys,
+            _ => false,
+        }
+    }
+
+    /// The rows of a node dealt by `keys`, or all to one subtask where there are none.
+    pub(crate) fn distribute(&mut self, node: NodeId, keys: &[usize]) -> NodeId {
+        if self.is_distributed(node, keys) {
+            return node;
+        }
+        let distribution = if keys.is_empty() {
+            Distribution::Singleton
+        } else {
+            Distribution::Hash(keys.to_vec())
         };
-        if matches!(self.vertices[vertex.0].head, VertexHead::Inputs) && self.vertices[vertex.0].chain.is_empty() {
-            self.connect(node, vertex);
+        self.exchange(node, distribution)
+    }
+
+    /// The rows of a node in one subtask, for consumers that do not care which.
+    pub(crate) fn gather(&mut self, node: NodeId) -> NodeId {
+        if self.node(node).parallelism == 1 {
+            return node;
         }
-        self.vertices[vertex.0].chain.push(chain_node);
-        Ok(())
+        self.exchange(node, Distribution::Singleton)
     }
 
-    /// The chain that the node joins, if it may.
-    fn chained_to(&self, node: &ExecNode) -> Option<VertexId> {
-        let [input] = &node.inputs[..] else { return None };
-        let input = self.plan.node(*input);
-        let alone = self.consumers[input.id.0].len() == 1;
-        let is_exchange = matches!(input.kind, ExecNodeKind::Exchange(_));
-        (alone && !is_exchange && input.parallelism == node.parallelism).then(|| self.vertex_of[&input.id])
+    fn exchange(&mut self, node: NodeId, distribution: Distribution) -> NodeId {
+        let schema = self.node(node).schema.clone();
+        let kind = ExecNodeKind::Exchange(ExchangeNode { distribution });
+        self.add(kind, vec![node], schema)
     }
 
-    fn connect(&mut self, node: &ExecNode, to: VertexId) {
-        for (index, input) in node.inputs.iter().enumerate() {
-            let input = self.plan.node(*input);
-            let partitioning = match &input.kind {
-                ExecNodeKind::Exchange(exchange) => match &exchange.distribution {
-                    Distribution::Hash(columns) => Partitioning::Hash(columns.clone()),
-                    Distribution::Singleton => Partitioning::Singleton,
-                },
-                _ if input.parallelism == node.parallelism => Partitioning::Forward,
-                _ => Partitioning::Rebalance,
-            };
-            let from = self.vertex_of[&input.id];
-            self.edges.push(Edge { from, to, input: InputIndex(index), partitioning, kind: EdgeKind::Results });
-        }
-    }
-
-    /// The late rows of all chains with a window operator meet in one sink.
-    fn add_late_rows_sink(&mut self) -> Result<()> {
-        let Some(sink) = self.plan.late_rows_sink else { return Ok(()) };
-        let is_windowed = |vertex: &Vertex| vertex.chain.iter().any(|node| node.name.contains("Window"));
-        let windowed: Vec<VertexId> =
-            self.vertices.iter().enumerate().filter(|(_, vertex)| is_windowed(vertex)).map(|(number, _)| VertexId(number)).collect();
-        if windowed.is_empty() {
-            return Ok(());
-        }
-        self.add_operator(self.plan.node(sink))?;
-        let to = self.vertex_of[&sink];
-        let edge = |from| Edge { from, to, input: InputIndex::FIRST, partitioning: Partitioning::Singleton, kind: EdgeKind::LateRows };
-        self.edges.extend(windowed.into_iter().map(edge));
-        Ok(())
-    }
-
-    /// The computed columns and the watermark right behind a scan, as far as nobody else reads between them.
-    fn fused_behind(&self, scan: &ExecNode) -> Vec<NodeId> {
-        let mut fused: Vec<NodeId> = Vec::new();
-        let mut last = scan.id;
-        while let [(next, 0)] = self.consumers[last.0][..] {
-            let node = self.plan.node(next);
-            let calcs = fused.iter().any(|id| matches!(self.plan.node(*id).kind, ExecNodeKind::Calc(_)));
-            match &node.kind {
-                ExecNodeKind::Calc(calc) if calc.condition.is_none() && !calcs && self.leads_to_assigner(node) => fused.push(next),
-                ExecNodeKind::WatermarkAssigner(_) => {
-                    fused.push(next);
-                    break;
-                }
-                _ => break,
-            }
-            last = next;
-        }
-        fused
-    }
-
-    fn leads_to_assigner(&self, calc: &ExecNode) -> bool {
-        matches!(self.consumers[calc.id.0][..], [(next, 0)] if matches!(self.plan.node(next).kind, ExecNodeKind::WatermarkAssigner(_)))
-    }
-
-    fn is_fused(&self, node: &ExecNode) -> bool {
-        let mut at = node;
-        while let [input] = at.inputs[..] {
-            at = self.plan.node(input);
-            if let ExecNodeKind::TableSourceScan(_) = at.kind {
-                return self.fused_behind(at).contains(&node.id);
+    /// The plan of what the roots need, numbered anew.
+    pub(crate) fn finish(self, roots: Vec<NodeId>, late_rows_sink: Option<NodeId>) -> ExecPlan {
+        let mut needed = vec![false; self.nodes.len()];
+        roots
+            .iter()
+            .chain(&late_rows_sink)
+            .for_each(|root| needed[root.0] = true);
+        for node in self.nodes.iter().rev() {
+            if needed[node.id.0] {
+                node.inputs.iter().for_each(|input| needed[input.0] = true);
             }
         }
-        false
+        let mut new_ids = vec![NodeId(0); self.nodes.len()];
+        let mut nodes = Vec::new();
+        for mut node in self.nodes {
+            if needed[node.id.0] {
+                new_ids[node.id.0] = NodeId(nodes.len());
+                node.id = NodeId(nodes.len());
+                node.inputs
+                    .iter_mut()
+                    .for_each(|input| *input = new_ids[input.0]);
+                nodes.push(node);
+            }
+        }
+        let renumbered = |id: NodeId| new_ids[id.0];
+        ExecPlan {
+            nodes,
+            roots: roots.into_iter().map(renumbered).collect(),
+            late_rows_sink: late_rows_sink.map(renumbered),
+        }
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attributes::{Attributes, Scope, names};
 use crate::connectors::TableDescriptor;
+use crate::types::ChangelogMode;
 
 /// The end of a query. The input's columns are the sink's, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,6 +15,8 @@ pub struct SinkNode {
     pub not_null: Vec<usize>,
     /// What a NULL in one of them does.
     pub enforcer: NotNullEnforcer,
+    /// The kinds of rows that the target takes.
+    pub changelog_mode: ChangelogMode,
 }
 
 /// Where rows go.
