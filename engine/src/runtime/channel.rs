@@ -136,3 +136,43 @@ impl Receiver {
         lock(&self.0.queue).elements.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+
+    use super::*;
+    use crate::stream::ChangelogBatch;
+    use crate::types::EventTime;
+
+    fn rows(count: i64) -> StreamElement {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count));
+        StreamElement::Batch(ChangelogBatch::insert_only(RecordBatch::try_from_iter([("n", column)]).unwrap()))
+    }
+
+    fn lengths(receiver: &Receiver, batch_rows: usize) -> Vec<usize> {
+        let next = || receiver.receive(batch_rows).unwrap();
+        std::iter::from_fn(next).map(|element| if let StreamElement::Batch(batch) = element { batch.num_rows() } else { 0 }).collect()
+    }
+
+    #[test]
+    fn small_batches_are_joined_up_to_the_size_but_not_over_a_watermark() {
+        let parker = Arc::new(Parker::default());
+        let (sender, receiver) = channel(1 << 20, parker.clone(), parker);
+        [3, 4, 5].into_iter().for_each(|count| sender.send(rows(count)));
+        sender.send(StreamElement::Watermark(EventTime(1)));
+        sender.send(rows(2));
+        assert_eq!(lengths(&receiver, 8), [7, 5, 0, 2]);
+    }
+
+    #[test]
+    fn a_full_queue_has_no_room_until_it_is_read() {
+        let parker = Arc::new(Parker::default());
+        let (sender, receiver) = channel(64, parker.clone(), parker);
+        assert!(sender.has_room());
+        sender.send(rows(8));
+        assert!(!sender.has_room());
+        lengths(&receiver, 8);
+        assert!(sender.has_room() && receiver.is_empty());
+    }
+}

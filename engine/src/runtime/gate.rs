@@ -145,3 +145,60 @@ impl InputGate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::runtime::channel::{Parker, Sender, channel};
+    use crate::stream::CheckpointId;
+
+    fn gate(channels: usize) -> (Vec<Sender>, InputGate) {
+        let parker = Arc::new(Parker::default());
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..channels).map(|_| channel(1 << 20, parker.clone(), parker.clone())).unzip();
+        (senders, InputGate::new(receivers.into_iter().map(|receiver| (receiver, InputIndex::FIRST)).collect()))
+    }
+
+    fn barrier(checkpoint: u64) -> StreamElement {
+        StreamElement::Barrier(CheckpointBarrier { checkpoint: CheckpointId(checkpoint) })
+    }
+
+    fn drain(gate: &mut InputGate) -> Vec<String> {
+        let mut seen = Vec::new();
+        while let Some((_, element)) = gate.next(100).unwrap() {
+            seen.push(match element {
+                StreamElement::Batch(batch) => format!("{} rows", batch.num_rows()),
+                StreamElement::Watermark(watermark) => format!("watermark {}", watermark.millis()),
+                StreamElement::Status(status) => format!("{status:?}"),
+                StreamElement::Barrier(barrier) => format!("barrier {}", barrier.checkpoint),
+                StreamElement::End => "end".to_string(),
+            });
+        }
+        seen
+    }
+
+    #[test]
+    fn a_barrier_waits_for_all_channels_and_holds_back_what_follows_it() {
+        let (senders, mut gate) = gate(2);
+        senders[0].send(barrier(1));
+        senders[0].send(StreamElement::Watermark(EventTime(7)));
+        senders[1].send(StreamElement::Watermark(EventTime(5)));
+        assert!(drain(&mut gate).is_empty(), "the minimum over the channels is still unknown");
+        senders[1].send(barrier(1));
+        assert_eq!(drain(&mut gate), ["barrier 1", "watermark 5"]);
+    }
+
+    #[test]
+    fn an_ended_channel_neither_holds_a_barrier_nor_the_watermark() {
+        let (senders, mut gate) = gate(2);
+        senders[0].send(StreamElement::Watermark(EventTime(3)));
+        senders[0].send(barrier(1));
+        senders[1].send(StreamElement::Watermark(EventTime::MAX));
+        senders[1].send(StreamElement::End);
+        assert_eq!(drain(&mut gate), ["watermark 3", "barrier 1"]);
+        senders[0].send(StreamElement::Watermark(EventTime::MAX));
+        senders[0].send(StreamElement::End);
+        assert_eq!(drain(&mut gate), [format!("watermark {}", i64::MAX), "end".to_string()]);
+    }
+}
