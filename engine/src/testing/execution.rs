@@ -26,14 +26,17 @@ pub(super) trait SteppedJob {
     /// Moves the clock, fires what is due, and comes to rest.
     fn advance_processing_time(&mut self, ms: i64) -> Result<()>;
 
-    /// Takes a checkpoint, completes it and commits the sinks.
-    fn checkpoint(&mut self) -> Result<Self::Snapshot>;
+    /// Takes a checkpoint, completes it and commits the sinks; `None` when the job has ended.
+    fn checkpoint(&mut self) -> Result<Option<Self::Snapshot>>;
 
     /// Lets the barrier of the pending checkpoint reach one split; gives the snapshot when all have it.
     fn barrier(&mut self, table: &str, split: &str) -> Result<Option<Self::Snapshot>>;
 
     /// Whether all tasks have ended.
     fn is_finished(&self) -> bool;
+
+    /// Lets the sinks of a job that has ended commit what they hold.
+    fn commit_end(&mut self) -> Result<()>;
 
     /// Counters by Flink's names, summed over operators and subtasks.
     fn metrics(&self) -> BTreeMap<String, u64>;
@@ -44,7 +47,7 @@ pub(super) trait Launcher {
     /// What it starts.
     type Job: SteppedJob;
 
-    /// Starts the job, from a snapshot where there is one.
+    /// Starts the job, from a snapshot where there is one. The clock goes on where it was.
     fn launch(
         &self,
         plan: &JobPlan,
@@ -81,7 +84,6 @@ pub(super) struct Execution<'a, L: Launcher> {
     job: L::Job,
     completed: Option<Completed<<L::Job as SteppedJob>::Snapshot>>,
     released: usize,
-    clock_ms: i64,
     /// Counters of the runs before the last restore, as of the checkpoint that it took up.
     counted: BTreeMap<String, u64>,
     crashed: bool,
@@ -132,7 +134,6 @@ impl<'a, L: Launcher> Execution<'a, L> {
             plan,
             completed: None,
             released: 0,
-            clock_ms: 0,
             counted: BTreeMap::new(),
             crashed: false,
             outputs: Vec::new(),
@@ -157,6 +158,7 @@ impl<'a, L: Launcher> Execution<'a, L> {
                     "the input has ended, but the job does not come to its end",
                 ));
             }
+            self.job.commit_end()?;
         }
         Ok(Outcome {
             metrics: self.metrics(),
@@ -181,7 +183,6 @@ impl<'a, L: Launcher> Execution<'a, L> {
                 self.kill_where_the_way_does()?;
             }
             Step::AdvanceProcessingTime { ms } => {
-                self.clock_ms += ms;
                 self.job.advance_processing_time(*ms)?;
                 self.released = at + 1;
                 self.kill_where_the_way_does()?;
@@ -241,13 +242,17 @@ impl<'a, L: Launcher> Execution<'a, L> {
         if !self.settings.kills {
             return Ok(());
         }
+        if self.job.is_finished() {
+            return Ok(());
+        }
         self.checkpoint()?;
         self.restore()
     }
 
     fn checkpoint(&mut self) -> Result<()> {
-        let snapshot = self.job.checkpoint()?;
-        self.complete(snapshot);
+        if let Some(snapshot) = self.job.checkpoint()? {
+            self.complete(snapshot);
+        }
         Ok(())
     }
 
@@ -278,7 +283,7 @@ impl<'a, L: Launcher> Execution<'a, L> {
         };
         self.bench.release(self.released);
         self.job = self.launcher.launch(&self.plan, snapshot)?;
-        self.job.advance_processing_time(self.clock_ms)?;
+        self.job.advance_processing_time(0)?;
         while self.released < arrived {
             let at = self.released;
             match &self.steps[at] {

@@ -23,7 +23,7 @@ pub struct SinkResult {
 
 /// How strictly a changelog is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Strictness {
+pub(crate) enum Strictness {
     /// Kinds and order; between rows of one step the order is free where a watermark may have fired several keys.
     Exact {
         /// Whether a watermark can fire.
@@ -54,6 +54,12 @@ impl Difference {
             reason: reason.into(),
             lines: Vec::new(),
         }
+    }
+
+    /// The same of a named part of the result.
+    pub(super) fn of_sink(mut self, name: &str) -> Self {
+        self.reason = format!("{name}: {}", self.reason);
+        self
     }
 }
 

@@ -10,12 +10,16 @@ pub mod case;
 pub mod cell;
 mod execution;
 mod judge;
+mod prepare;
 mod report;
+mod runner;
+mod stepped_job;
 mod test_connector;
 pub mod twin;
 mod ways;
 
 pub use judge::{Difference, SinkResult};
 pub use report::{CaseOutcome, CaseStatus, TestReport};
+pub use runner::{CaseRun, TestOptions, execute, run_case, run_files};
 pub use test_connector::{TestBench, TestConnector, WrittenRow};
 pub use ways::Way;

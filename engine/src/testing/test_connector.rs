@@ -26,7 +26,7 @@ use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{ChangelogMode, RowKind, RowKinds, Schema, TimeZone};
 
 /// `'connector' = 'test'`, which the runner gives to tables without a connector.
-pub const IDENTIFIER: &str = "test";
+pub(super) const IDENTIFIER: &str = "test";
 
 const MODES: OptionType = OptionType::Enum(&["insert-only", "retract", "upsert"]);
 
@@ -349,11 +349,6 @@ fn named_mode(table: &TableDescriptor) -> Option<ChangelogMode> {
     }
 }
 
-const SCAN_WATERMARK_OPTIONS: &[OptionSpec] = &[];
-fn format_of(_: &str) -> Option<Arc<dyn formats::Format>> {
-    None
-}
-
 /// Makes test tables for one run of a case.
 pub struct TestConnector {
     bench: Arc<TestBench>,
@@ -373,9 +368,9 @@ impl ConnectorFactory for TestConnector {
     }
 
     fn options(&self, descriptor: &TableDescriptor) -> Vec<OptionSpec> {
-        let format = descriptor.option("format").and_then(format_of);
+        let format = descriptor.option("format").and_then(formats::format);
         let mut options = OPTIONS.to_vec();
-        options.extend_from_slice(SCAN_WATERMARK_OPTIONS);
+        options.extend_from_slice(crate::watermark::SCAN_WATERMARK_OPTIONS);
         options.extend(format.map(|format| format.options()).unwrap_or_default());
         options
     }
@@ -391,7 +386,7 @@ impl ConnectorFactory for TestConnector {
     fn create_source(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Source>> {
         let format = match descriptor.option("format") {
             None => None,
-            Some(name) => Some(format_of(name).ok_or_else(|| {
+            Some(name) => Some(formats::format(name).ok_or_else(|| {
                 Error::user(format!(
                     "table \"{}\": there is no format '{name}'",
                     descriptor.name
@@ -422,7 +417,7 @@ impl ConnectorFactory for TestConnector {
 }
 
 /// The kinds of rows that a test table takes as a sink.
-pub fn sink_mode(descriptor: &TableDescriptor) -> ChangelogMode {
+pub(super) fn sink_mode(descriptor: &TableDescriptor) -> ChangelogMode {
     let by_key = match descriptor.primary_key.is_empty() {
         true => ChangelogMode::RETRACT,
         false => ChangelogMode::UPSERT,

@@ -86,8 +86,7 @@ impl SteppedJob for Copy {
                 SourcePoll::Pending { .. } => return Ok(()),
                 SourcePoll::End => {
                     self.finished = true;
-                    let prepared = self.writer.prepare_commit(CheckpointId(u64::MAX))?;
-                    return self.sink.commit(&prepared);
+                    return Ok(());
                 }
                 SourcePoll::SplitEnd(_) | SourcePoll::SplitIdle(_) => {}
             }
@@ -98,13 +97,13 @@ impl SteppedJob for Copy {
         self.run_until_idle()
     }
 
-    fn checkpoint(&mut self) -> Result<CopySnapshot> {
+    fn checkpoint(&mut self) -> Result<Option<CopySnapshot>> {
         let prepared = self.writer.prepare_commit(CheckpointId(1))?;
         self.sink.commit(&prepared)?;
-        Ok(CopySnapshot {
+        Ok(Some(CopySnapshot {
             splits: self.reader.snapshot()?,
             prepared,
-        })
+        }))
     }
 
     fn barrier(&mut self, _table: &str, _split: &str) -> Result<Option<CopySnapshot>> {
@@ -113,6 +112,11 @@ impl SteppedJob for Copy {
 
     fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    fn commit_end(&mut self) -> Result<()> {
+        let prepared = self.writer.prepare_commit(CheckpointId(u64::MAX))?;
+        self.sink.commit(&prepared)
     }
 
     fn metrics(&self) -> BTreeMap<String, u64> {
