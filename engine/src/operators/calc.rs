@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use super::{Context, Flow, InputIndex, Operator, Output};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, Expression, ExpressionContext, RowContext, compile};
-use crate::stream::ChangelogBatch;
+use crate::stream::{ChangelogBatch, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime, Schema};
 
 /// What a calc does: condition and columns, compiled.
@@ -77,15 +77,24 @@ impl CalcSpec {
         watermark: EventTime,
         processing_time: ProcessingTime,
     ) -> Result<ChangelogBatch> {
-        let context = |steps| RowContext {
-            processing_time,
-            watermark,
-            steps,
-        };
+        fn context(
+            time: ProcessingTime,
+            watermark: EventTime,
+            steps: &WatermarkSteps,
+        ) -> RowContext<'_> {
+            RowContext {
+                processing_time: time,
+                watermark,
+                steps,
+            }
+        }
         let mask = self
             .condition
             .as_ref()
-            .map(|condition| condition.evaluate_mask(&batch.rows, &context(&batch.steps)))
+            .map(|condition| {
+                let context = context(processing_time, watermark, &batch.steps);
+                condition.evaluate_mask(&batch.rows, &context)
+            })
             .transpose()?;
         let read = match &self.read {
             None => batch,
@@ -101,7 +110,10 @@ impl CalcSpec {
         if kept.num_rows() == 0 {
             return Ok(kept.with_rows(RecordBatch::new_empty(self.schema.clone())));
         }
-        let rows = self.project(&kept.rows, &context(&kept.steps))?;
+        let rows = self.project(
+            &kept.rows,
+            &context(processing_time, watermark, &kept.steps),
+        )?;
         Ok(kept.with_rows(rows))
     }
 

@@ -5,6 +5,7 @@
 
 mod calc;
 mod context;
+mod late_rows;
 mod operator;
 mod output;
 mod sink;
@@ -14,6 +15,7 @@ pub(crate) mod test_bench;
 
 pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
+pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use sink::{NotNullEnforcer, SinkOperator};
