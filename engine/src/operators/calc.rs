@@ -3,7 +3,7 @@
 //! Only the columns that the projection reads are filtered, and a column that goes through as it is is never copied
 //! where every row stays.
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 
 use super::{Context, Flow, InputIndex, Operator, Output};
@@ -126,13 +126,21 @@ impl CalcSpec {
                 CalcColumn::Computed(expression) => expression.evaluate(rows, context),
             })
             .collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        Ok(RecordBatch::try_new_with_options(
-            self.schema.clone(),
-            columns,
-            &options,
-        )?)
+        batch_of(&self.schema, columns, rows.num_rows())
     }
+}
+
+/// A batch of these columns, of which there may be none.
+pub(super) fn batch_of(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let schema = schema.clone();
+    Ok(RecordBatch::try_new_with_options(
+        schema, columns, &options,
+    )?)
 }
 
 /// The columns that any of the expressions reads, sorted.
