@@ -5,3 +5,5 @@
 mod aggregate_call;
 
 pub use aggregate_call::AggregateCall;
+mod binding_placeholder;
+pub use binding_placeholder::*;
