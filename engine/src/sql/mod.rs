@@ -22,6 +22,7 @@ mod hints;
 mod insert;
 mod interval;
 mod join;
+mod late_rows;
 mod legacy_window;
 mod literal;
 mod over;

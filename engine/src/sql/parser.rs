@@ -88,7 +88,7 @@ pub(super) struct StatementParser<'a> {
 impl StatementParser<'_> {
     fn parse_all(&mut self) -> Result<Statement> {
         let statement = self.parse_statement()?;
-        self.parser.consume_token(&Token::SemiColon);
+        let _ = self.parser.consume_token(&Token::SemiColon);
         let rest = self.parser.peek_token();
         if rest.token != Token::EOF {
             return Err(Error::user(format!(

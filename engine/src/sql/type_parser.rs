@@ -60,7 +60,7 @@ impl TypeParser<'_, '_> {
         if self.parser.parse_keywords(&[Keyword::NOT, Keyword::NULL]) {
             return Ok(false);
         }
-        self.parser.parse_keyword(Keyword::NULL);
+        let _ = self.parser.parse_keyword(Keyword::NULL);
         Ok(true)
     }
 
@@ -94,7 +94,7 @@ impl TypeParser<'_, '_> {
             "BIGINT" => Ok(TypeRoot::BigInt),
             "FLOAT" => Ok(TypeRoot::Float),
             "DOUBLE" => {
-                self.parser.parse_keyword(Keyword::PRECISION);
+                let _ = self.parser.parse_keyword(Keyword::PRECISION);
                 Ok(TypeRoot::Double)
             }
             "DECIMAL" | "DEC" | "NUMERIC" => self.parse_decimal(&token),
