@@ -13,6 +13,8 @@ pub mod types;
 
 pub mod stream;
 
+pub mod sql;
+
 pub mod plan;
 
 pub mod expr;
