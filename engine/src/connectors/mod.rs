@@ -5,9 +5,11 @@
 //! `watermark`), retries of whole jobs (see `runtime`).
 
 pub mod factory;
+pub mod filesystem;
 pub mod sink;
 pub mod source;
 
 pub use factory::{ConnectorFactory, ConnectorRegistry, TableDescriptor};
+pub use filesystem::FilesystemFactory;
 pub use sink::{Committable, Sink, SinkWriter};
 pub use source::{Source, SourcePoll, SourceReader, SplitState};
