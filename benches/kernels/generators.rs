@@ -41,7 +41,9 @@ fn nexmark(criterion: &mut Criterion) {
         &["url"],
         &["dateTime"],
         &["extra"],
-        &["auction", "bidder", "price", "channel", "url", "dateTime", "extra"],
+        &[
+            "auction", "bidder", "price", "channel", "url", "dateTime", "extra",
+        ],
     ] {
         let source = NexmarkFactory
             .create_source(&bids(columns))

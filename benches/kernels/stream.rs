@@ -19,9 +19,10 @@ fn bids() -> RecordBatch {
             (0..ROWS as i64).map(|row| (row * 7919 + seed) % 1009),
         ))
     };
-    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(
-        (0..ROWS).map(|row| format!("https://www.nexmark.com/abc/de/f_g/item.htm?query={row}")),
-    ));
+    let texts: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| {
+            format!("https://www.nexmark.com/abc/de/f_g/item.htm?query={row}")
+        })));
     RecordBatch::try_from_iter([
         ("auction", numbers(1)),
         ("bidder", numbers(2)),
@@ -113,5 +114,12 @@ fn watermark_steps(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, hash, scatter, filter, join_batches, watermark_steps);
+criterion_group!(
+    benches,
+    hash,
+    scatter,
+    filter,
+    join_batches,
+    watermark_steps
+);
 criterion_main!(benches);

@@ -101,7 +101,9 @@ fn measure_all(options: &Options) -> Result<(), String> {
         "{} events, best of {} runs, CPU seconds per million events",
         options.events, options.runs
     );
-    println!("| query | tables | parallelism | events/s | CPU s / million | peak MB | Flink | times fewer |");
+    println!(
+        "| query | tables | parallelism | events/s | CPU s / million | peak MB | Flink | times fewer |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     let mut failed = Vec::new();
     for tables in &options.tables {
@@ -124,7 +126,9 @@ fn measure_all(options: &Options) -> Result<(), String> {
                     }
                     Err(message) => {
                         println!("| {query} | {tables} | {parallelism} | failed | | | {flink} | |");
-                        failed.push(format!("{query} ({tables}, parallelism {parallelism}): {message}"));
+                        failed.push(format!(
+                            "{query} ({tables}, parallelism {parallelism}): {message}"
+                        ));
                     }
                 }
             }
@@ -138,7 +142,12 @@ fn measure_all(options: &Options) -> Result<(), String> {
 }
 
 /// The best run, less the start: what the job costs with one event.
-fn measure(options: &Options, tables: &str, query: &str, parallelism: usize) -> Result<Cost, String> {
+fn measure(
+    options: &Options,
+    tables: &str,
+    query: &str,
+    parallelism: usize,
+) -> Result<Cost, String> {
     let start = best(options, tables, query, parallelism, 1)?;
     let whole = best(options, tables, query, parallelism, options.events)?;
     Ok(Cost {
@@ -148,7 +157,13 @@ fn measure(options: &Options, tables: &str, query: &str, parallelism: usize) -> 
     })
 }
 
-fn best(options: &Options, tables: &str, query: &str, parallelism: usize, events: u64) -> Result<Cost, String> {
+fn best(
+    options: &Options,
+    tables: &str,
+    query: &str,
+    parallelism: usize,
+    events: u64,
+) -> Result<Cost, String> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("nexmark");
     let read = |name: String| {
         fs::read_to_string(directory.join(&name)).map_err(|error| format!("{name}: {error}"))

@@ -109,12 +109,13 @@ impl CellGenerator {
                 self.reals(cells.iter().map(value), nulls)?
             }
             Maker::Decimal { min, max } => {
-                let span = (max - min) as u128 + 1;
+                // Up to 2e38: more than an i128 holds.
+                let span = max.wrapping_sub(*min) as u128 + 1;
                 self.decimals(
                     cells.iter().map(|cell| {
                         let mut draw = self.draw(*cell);
                         let bits = (draw.bits() as u128) << 64 | draw.bits() as u128;
-                        min + (bits % span) as i128
+                        min.wrapping_add_unsigned(bits % span)
                     }),
                     nulls,
                 )?
