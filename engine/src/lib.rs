@@ -21,6 +21,8 @@ pub mod functions;
 pub mod connectors;
 pub mod formats;
 
+pub mod watermark;
+
 pub mod operators;
 pub mod window;
 
