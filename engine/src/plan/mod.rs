@@ -12,10 +12,12 @@ mod changelog_inference;
 mod exec_node;
 mod explain;
 mod graph_builder;
+mod job_graph_builder;
 mod logical_graph;
 mod node_facts;
 mod node_uid;
 pub mod nodes;
+mod operator_builder;
 mod physical;
 mod relation;
 mod row_logic;
@@ -24,6 +26,7 @@ mod window_properties;
 
 pub use exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
 pub use explain::explain;
+pub use job_graph_builder::build_graph;
 pub use physical::plan_statement;
 pub use rules::late_rows_schema;
 
