@@ -5,5 +5,3 @@
 mod aggregate_call;
 
 pub use aggregate_call::AggregateCall;
-mod binding_placeholder;
-pub use binding_placeholder::*;
