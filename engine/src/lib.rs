@@ -30,5 +30,11 @@ pub mod window;
 
 pub mod state;
 
+pub mod checkpoint;
+
+pub mod runtime;
+
+pub mod environment;
+
 pub use config::SessionConfig;
 pub use error::{Error, ErrorKind, Result};

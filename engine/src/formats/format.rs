@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatch;
 
 use crate::config::OptionSpec;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::types::{RowKinds, Schema};
 
 /// One format, found by `'format' = '…'`.
@@ -51,11 +51,20 @@ pub trait Decoder: Send {
     /// caller adds where the message came from.
     fn decode_message(&mut self, message: &[u8]) -> Result<()>;
 
-    /// Decodes records of a file from the front of `block`, as many whole ones as it holds (all of it where `is_last`) but at
-    /// most `max_rows`, and says how many bytes it took. An error of the data names the record (counted from 0 within this
-    /// call, `record N`) and the field; the caller adds file and line.
+    /// Decodes records of a file from the front of `block`, as many whole ones as it holds (all of it where `is_last`), and says
+    /// how many bytes it took. It stops at `max_rows`; only a single record of several rows may pass it. A block without a
+    /// whole record takes no bytes: the caller adds to it. An error of the data names table and field; the caller adds file
+    /// and line, with [`Decoder::lines_before_error`].
     fn decode_block(&mut self, block: &mut [u8], is_last: bool, max_rows: usize)
     -> Result<Decoded>;
+
+    /// Says that the next block begins a file (a place to skip what stands only there).
+    fn begin_file(&mut self) {}
+
+    /// Lines that the last [`Decoder::decode_block`] had done when it failed.
+    fn lines_before_error(&self) -> usize {
+        0
+    }
 
     /// Rows appended since the last [`Decoder::finish`].
     fn rows(&self) -> usize;
@@ -69,12 +78,22 @@ pub trait Decoder: Send {
 pub struct Decoded {
     /// Bytes taken from the front of the block.
     pub bytes: usize,
-    /// Records among them, skipped ones included (lines, for messages).
-    pub records: usize,
+    /// Lines among them, those of skipped records included, for messages.
+    pub lines: usize,
 }
 
 /// Turns rows into records.
 pub trait Encoder: Send {
     /// Appends one record a row, each with the format's own terminator (a line feed for JSON and CSV).
     fn encode(&mut self, rows: &RecordBatch, kinds: &RowKinds, out: &mut Vec<u8>) -> Result<()>;
+}
+
+/// Refuses changes that a format of plain rows cannot express.
+pub(super) fn only_inserts(kinds: &RowKinds, format: &str, table: &str) -> Result<()> {
+    if kinds.is_insert_only() || kinds.bytes().is_some_and(|bytes| bytes.iter().all(|kind| *kind == 0)) {
+        return Ok(());
+    }
+    Err(Error::internal(format!(
+        "table \"{table}\": the format '{format}' writes only inserted rows, and got an update or a deletion"
+    )))
 }

@@ -3,13 +3,13 @@
 //! Only the columns that the projection reads are filtered, and a column that goes through as it is is never copied
 //! where every row stays.
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 
 use super::{Context, Flow, InputIndex, Operator, Output};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, Expression, ExpressionContext, RowContext, compile};
-use crate::stream::ChangelogBatch;
+use crate::stream::{ChangelogBatch, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime, Schema};
 
 /// What a calc does: condition and columns, compiled.
@@ -77,15 +77,24 @@ impl CalcSpec {
         watermark: EventTime,
         processing_time: ProcessingTime,
     ) -> Result<ChangelogBatch> {
-        let context = |steps| RowContext {
-            processing_time,
-            watermark,
-            steps,
-        };
+        fn context(
+            time: ProcessingTime,
+            watermark: EventTime,
+            steps: &WatermarkSteps,
+        ) -> RowContext<'_> {
+            RowContext {
+                processing_time: time,
+                watermark,
+                steps,
+            }
+        }
         let mask = self
             .condition
             .as_ref()
-            .map(|condition| condition.evaluate_mask(&batch.rows, &context(&batch.steps)))
+            .map(|condition| {
+                let context = context(processing_time, watermark, &batch.steps);
+                condition.evaluate_mask(&batch.rows, &context)
+            })
             .transpose()?;
         let read = match &self.read {
             None => batch,
@@ -101,7 +110,10 @@ impl CalcSpec {
         if kept.num_rows() == 0 {
             return Ok(kept.with_rows(RecordBatch::new_empty(self.schema.clone())));
         }
-        let rows = self.project(&kept.rows, &context(&kept.steps))?;
+        let rows = self.project(
+            &kept.rows,
+            &context(processing_time, watermark, &kept.steps),
+        )?;
         Ok(kept.with_rows(rows))
     }
 
@@ -114,13 +126,21 @@ impl CalcSpec {
                 CalcColumn::Computed(expression) => expression.evaluate(rows, context),
             })
             .collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        Ok(RecordBatch::try_new_with_options(
-            self.schema.clone(),
-            columns,
-            &options,
-        )?)
+        batch_of(&self.schema, columns, rows.num_rows())
     }
+}
+
+/// A batch of these columns, of which there may be none.
+pub(super) fn batch_of(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let schema = schema.clone();
+    Ok(RecordBatch::try_new_with_options(
+        schema, columns, &options,
+    )?)
 }
 
 /// The columns that any of the expressions reads, sorted.

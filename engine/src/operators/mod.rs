@@ -5,16 +5,28 @@
 
 mod calc;
 mod context;
+mod correlate;
+mod expand;
+mod key_hash;
+mod late_rows;
 mod operator;
 mod output;
 mod sink;
 mod source;
 #[cfg(test)]
 pub(crate) mod test_bench;
+mod union;
+mod values;
 
 pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
+pub use correlate::{CorrelateOperator, CorrelateSpec};
+pub use expand::ExpandOperator;
+pub use key_hash::{key_hashes, with_key_hashes};
+pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
+pub use union::UnionOperator;
+pub use values::ValuesSource;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use arrow::array::{Array, RecordBatch};
 use serde::{Deserialize, Serialize};
 
-use super::{CalcSpec, Context, Output};
+use super::{CalcSpec, Context, Output, Subtask};
 use crate::connectors::source::PollRequest;
 use crate::connectors::{SourcePoll, SourceReader, SplitState};
 use crate::error::{Error, Result};
@@ -18,8 +18,7 @@ use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, StreamElement, WatermarkStatus, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime, RowKinds};
 use crate::watermark::{
-    SourceWatermarks, SourceWatermarksState, WatermarkStrategy, event_time_millis,
-    watermark_millis,
+    SourceWatermarks, SourceWatermarksState, WatermarkStrategy, event_time_millis, watermark_millis,
 };
 
 /// The name of the one document in a snapshot.
@@ -61,13 +60,16 @@ pub struct SourceOperator {
     /// What was put out last, so that only changes go out.
     emitted: EventTime,
     status: WatermarkStatus,
+    /// Known from the first call with a context.
+    subtask: Option<Subtask>,
+    records: u64,
 }
 
 /// What one instance keeps in a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct SourceState {
-    subtask: usize,
-    parallelism: usize,
+    /// Index and parallelism; `None` where the instance had not begun.
+    subtask: Option<(usize, usize)>,
     splits: Vec<SplitState>,
     watermarks: SourceWatermarksState,
 }
@@ -89,7 +91,14 @@ impl SourceOperator {
             watermarks: SourceWatermarks::new(strategy),
             emitted: EventTime::MIN,
             status: WatermarkStatus::Active,
+            subtask: None,
+            records: 0,
         }
+    }
+
+    /// Rows read by this instance since it was started.
+    pub fn records(&self) -> u64 {
+        self.records
     }
 
     /// Splits to read, unread ones at the start of a job. (Restored ones come with [`SourceOperator::restore_state`].)
@@ -107,23 +116,24 @@ impl SourceOperator {
         request: &PollRequest,
         out: &mut Output,
     ) -> Result<SourceStatus> {
+        self.subtask = Some(ctx.subtask());
         match self.reader.poll(request)? {
             SourcePoll::Rows { split, rows, kinds } => {
                 self.rows(ctx, request.now, &split, rows, kinds, out)?
             }
             SourcePoll::SplitEnd(split) => self.watermarks.split_ended(&split),
             SourcePoll::SplitIdle(split) => self.watermarks.split_idle(&split),
-            SourcePoll::Pending { until } => return Ok(self.pending(request.now, until, out)),
-            SourcePoll::End => return Ok(self.end(out)),
+            SourcePoll::Pending { until } => return Ok(self.pending(ctx, request.now, until, out)),
+            SourcePoll::End => return Ok(self.end(ctx, out)),
         }
         self.watermarks.check_idleness(request.now);
-        self.put_out(out);
+        self.put_out(ctx, out);
         Ok(SourceStatus::Emitted)
     }
 
     fn rows(
         &mut self,
-        ctx: &Context,
+        ctx: &mut Context,
         now: ProcessingTime,
         split: &str,
         rows: RecordBatch,
@@ -133,8 +143,9 @@ impl SourceOperator {
         if rows.num_rows() == 0 {
             return Ok(());
         }
+        self.records += rows.num_rows() as u64;
         self.watermarks.on_rows(split, rows.num_rows(), now);
-        self.put_out_status(out);
+        self.put_out(ctx, out);
         let mut batch = ChangelogBatch::new(rows, kinds);
         if let Some(calc) = &self.calc {
             batch = calc.evaluate(batch, self.emitted, ctx.processing_time())?;
@@ -149,50 +160,57 @@ impl SourceOperator {
 
     fn pending(
         &mut self,
+        ctx: &mut Context,
         now: ProcessingTime,
         until: Option<ProcessingTime>,
         out: &mut Output,
     ) -> SourceStatus {
         self.watermarks.check_idleness(now);
-        self.put_out(out);
+        self.put_out(ctx, out);
         let next = [until, self.watermarks.next_idleness_check()];
         SourceStatus::Pending(next.into_iter().flatten().min())
     }
 
-    fn end(&mut self, out: &mut Output) -> SourceStatus {
-        if self.status == WatermarkStatus::Idle {
-            self.status = WatermarkStatus::Active;
-            out.element(StreamElement::Status(self.status));
-        }
-        if self.emitted < EventTime::MAX {
-            self.emitted = EventTime::MAX;
-            self.watermarks.restore_combined(EventTime::MAX);
-            out.watermark(EventTime::MAX);
-        }
+    fn end(&mut self, ctx: &mut Context, out: &mut Output) -> SourceStatus {
+        self.put_out_status(WatermarkStatus::Active, out);
+        self.watermarks.restore_combined(EventTime::MAX);
+        self.put_out_watermark(ctx, out);
         SourceStatus::Ended
     }
 
-    /// The watermark where it has advanced, then the status where it has changed to idle.
-    fn put_out(&mut self, out: &mut Output) {
-        if self.watermarks.combined() > self.emitted {
-            self.emitted = self.watermarks.combined();
-            out.watermark(self.emitted);
+    /// What has changed: an active status before the watermark, for a watermark of an idle input counts nowhere, an idle one
+    /// behind it.
+    fn put_out(&mut self, ctx: &mut Context, out: &mut Output) {
+        let status = self.watermarks.status();
+        if status == WatermarkStatus::Active {
+            self.put_out_status(status, out);
         }
-        self.put_out_status(out);
+        self.put_out_watermark(ctx, out);
+        self.put_out_status(status, out);
     }
 
-    fn put_out_status(&mut self, out: &mut Output) {
-        if self.watermarks.status() != self.status {
-            self.status = self.watermarks.status();
-            out.element(StreamElement::Status(self.status));
+    fn put_out_status(&mut self, status: WatermarkStatus, out: &mut Output) {
+        if self.status != status {
+            self.status = status;
+            out.element(StreamElement::Status(status));
+        }
+    }
+
+    fn put_out_watermark(&mut self, ctx: &mut Context, out: &mut Output) {
+        let combined = self.watermarks.combined();
+        if combined > self.emitted {
+            self.emitted = combined;
+            ctx.advance_watermark(combined.max(ctx.watermark()));
+            out.watermark(combined);
         }
     }
 
     /// The reader's positions and the time, as of the last poll.
-    pub fn snapshot_state(&self, ctx: &Context) -> Result<StateSnapshot> {
+    pub fn snapshot_state(&self) -> Result<StateSnapshot> {
         let state = SourceState {
-            subtask: ctx.subtask().index,
-            parallelism: ctx.subtask().parallelism,
+            subtask: self
+                .subtask
+                .map(|subtask| (subtask.index, subtask.parallelism)),
             splits: self.reader.snapshot()?,
             watermarks: self.watermarks.state(),
         };
@@ -204,12 +222,14 @@ impl SourceOperator {
     /// Takes up this subtask's share of a snapshot of all subtasks, before the first poll and instead of the splits of a fresh
     /// start. At the same parallelism every subtask goes on with its own splits; else the splits, sorted by their names, are
     /// dealt round robin, and no subtask starts behind the watermark of the slowest.
-    pub fn restore_state(&mut self, ctx: &Context, snapshot: &StateSnapshot) -> Result<()> {
+    pub fn restore_state(&mut self, ctx: &mut Context, snapshot: &StateSnapshot) -> Result<()> {
+        self.subtask = Some(ctx.subtask());
         let states: Vec<SourceState> = snapshot.json(STATE)?;
         let (index, parallelism) = (ctx.subtask().index, ctx.subtask().parallelism);
-        let own = |state: &&SourceState| state.subtask == index;
-        let same = states.len() == parallelism
-            && states.iter().all(|state| state.parallelism == parallelism);
+        let own = |state: &&SourceState| state.subtask == Some((index, parallelism));
+        let same_parallelism =
+            |state: &SourceState| state.subtask.is_some_and(|(_, of)| of == parallelism);
+        let same = states.len() == parallelism && states.iter().all(same_parallelism);
         let mine: Vec<SourceState> = match states.iter().find(own) {
             Some(own) if same => vec![own.clone()],
             _ => states,

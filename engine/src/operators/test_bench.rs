@@ -165,10 +165,7 @@ pub(crate) fn batch(schema: &Schema, text: &str) -> ChangelogBatch {
         .enumerate()
         .map(|(index, field)| {
             let cells = rows.iter().map(|(_, cells)| cells[index].as_str());
-            column(
-                &field.logical_type.to_arrow(),
-                &cells.collect::<Vec<_>>(),
-            )
+            column(&field.logical_type.to_arrow(), &cells.collect::<Vec<_>>())
         })
         .collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -279,10 +276,7 @@ impl<'a, O: Operator, F: Fn() -> O> TestBench<'a, O, F> {
             if flow == Flow::Done {
                 return;
             }
-            flow = self
-                .operator
-                .resume(&mut self.ctx, &mut self.out)
-                .unwrap();
+            flow = self.operator.resume(&mut self.ctx, &mut self.out).unwrap();
         }
     }
 
@@ -318,9 +312,9 @@ impl StreamText {
             StreamElement::Batch(batch) => self.batch(&batch),
             StreamElement::Watermark(watermark) => self.watermark(watermark),
             StreamElement::Status(status) => self.lines.push(format!("-- {status:?}")),
-            StreamElement::Barrier(barrier) => {
-                self.lines.push(format!("-- barrier {}", barrier.checkpoint))
-            }
+            StreamElement::Barrier(barrier) => self
+                .lines
+                .push(format!("-- barrier {}", barrier.checkpoint)),
             StreamElement::End => self.lines.push("-- end".to_string()),
         }
     }
@@ -364,7 +358,10 @@ pub(crate) fn rows_text(rows: &RecordBatch) -> Vec<String> {
         .collect();
     (0..rows.num_rows())
         .map(|row| {
-            let cells: Vec<String> = cells.iter().map(|cell| cell.value(row).to_string()).collect();
+            let cells: Vec<String> = cells
+                .iter()
+                .map(|cell| cell.value(row).to_string())
+                .collect();
             cells.join(", ")
         })
         .collect()
@@ -375,6 +372,9 @@ fn in_millis(column: &ArrayRef) -> ArrayRef {
         return column.clone();
     }
     let to_millis = DataType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None);
-    let millis = compute::cast(&compute::cast(column, &to_millis).unwrap(), &DataType::Int64);
+    let millis = compute::cast(
+        &compute::cast(column, &to_millis).unwrap(),
+        &DataType::Int64,
+    );
     Arc::new(millis.unwrap().as_primitive::<Int64Type>().clone())
 }

@@ -91,10 +91,6 @@ impl GraphBuilder {
         &self.facts[id.0]
     }
 
-    /// The parallelism of nodes that are not bound to one subtask.
-    pub(crate) fn parallelism(&self) -> usize {
-        self.parallelism
-    }
 
     /// Whether equal values of `keys` meet in one subtask, placed by the hash of exactly these columns (the key groups of
     /// state depend on it), or all rows do where there are no keys.

@@ -5,6 +5,8 @@
 //! window aggregation, a window Top-N, or a node of its own. Its columns are *virtual* till then: they follow the
 //! columns of the base.
 
+use std::collections::BTreeSet;
+
 use super::exec_node::{ExecNodeKind, NodeId};
 use super::graph_builder::GraphBuilder;
 use super::logical::window_columns;
@@ -116,6 +118,16 @@ impl Relation {
                 .collect(),
             ..self.clone()
         }
+    }
+
+    /// The same columns, of which only some are still read.
+    pub(crate) fn only(mut self, read: &BTreeSet<usize>) -> Relation {
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            if !read.contains(&index) {
+                *column = None;
+            }
+        }
+        self
     }
 
     /// Adds a column and says where.

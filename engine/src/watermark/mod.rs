@@ -19,4 +19,4 @@ pub use idleness::IdlenessTimer;
 pub use pruning::{WatermarkAdvance, watermark_steps};
 pub use source_watermarks::{SourceWatermarks, SourceWatermarksState, SplitWatermark};
 pub use strategy::{SCAN_WATERMARK_OPTIONS, WatermarkStrategy};
-pub use valve::{ValveOutput, WatermarkValve, WatermarkValveState};
+pub use valve::{ValveOutput, WatermarkValve};

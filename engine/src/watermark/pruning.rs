@@ -25,9 +25,7 @@ pub struct WatermarkAdvance {
 impl WatermarkAdvance {
     /// The combined watermark once the split has come to `split`; never below what has been emitted.
     fn combined(&self, split: i64) -> i64 {
-        split
-            .min(self.others.millis())
-            .max(self.emitted.millis())
+        split.min(self.others.millis()).max(self.emitted.millis())
     }
 }
 

@@ -293,10 +293,7 @@ mod tests {
         let mut watermarks = of_splits(strategy, &["a", "b"]);
         watermarks.check_idleness(ProcessingTime(0));
         rows(&mut watermarks, "a", 50, &[10]);
-        assert_eq!(
-            watermarks.next_idleness_check(),
-            Some(ProcessingTime(100))
-        );
+        assert_eq!(watermarks.next_idleness_check(), Some(ProcessingTime(100)));
         watermarks.check_idleness(ProcessingTime(100));
         assert_eq!(watermarks.combined(), EventTime(10));
         assert_eq!(watermarks.status(), WatermarkStatus::Active);

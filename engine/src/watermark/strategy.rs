@@ -66,7 +66,9 @@ impl WatermarkStrategy {
             .hint("remove the 'scan.watermark.alignment.*' options; splits are read as fast as they come"));
         }
         let idle_timeout = match options.get(IDLE_TIMEOUT) {
-            Some(text) => parse_duration(text).ok_or_else(|| malformed(table, IDLE_TIMEOUT, text))?,
+            Some(text) => {
+                parse_duration(text).ok_or_else(|| malformed(table, IDLE_TIMEOUT, text))?
+            }
             None => session_idle_timeout,
         };
         Ok(WatermarkStrategy {

@@ -3,8 +3,6 @@
 //! A channel is *aligned* when it is active and has come at least as far as what the valve has put out. One that wakes up
 //! behind is not: it holds nothing back until it has caught up, for what was put out cannot be taken back.
 
-use serde::{Deserialize, Serialize};
-
 use crate::stream::{WatermarkStatus, WatermarkStep, WatermarkSteps};
 use crate::types::EventTime;
 
@@ -16,7 +14,7 @@ pub struct WatermarkValve {
     status: WatermarkStatus,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Channel {
     watermark: EventTime,
     active: bool,
@@ -42,14 +40,6 @@ pub struct ValveOutput {
     pub watermark: Option<EventTime>,
     /// The input has become active, or idle.
     pub status: Option<WatermarkStatus>,
-}
-
-/// What a snapshot keeps of a valve.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WatermarkValveState {
-    channels: Vec<Channel>,
-    watermark: EventTime,
-    status: WatermarkStatus,
 }
 
 impl WatermarkValve {
@@ -204,23 +194,10 @@ impl WatermarkValve {
         WatermarkSteps::new(combined.filter(|step| step.watermark > self.watermark))
     }
 
-    /// What a snapshot keeps.
-    pub fn state(&self) -> WatermarkValveState {
-        WatermarkValveState {
-            channels: self.channels.clone(),
-            watermark: self.watermark,
-            status: self.status,
-        }
-    }
-
-    /// Takes a snapshot up again. With another number of channels (the job was rescaled) only the watermark put out is kept:
-    /// the channels say anew how far they are, and none of them pulls it back.
-    pub fn restore(&mut self, state: WatermarkValveState) {
-        self.watermark = self.watermark.max(state.watermark);
-        if state.channels.len() == self.channels.len() {
-            self.channels = state.channels;
-            self.status = state.status;
-        }
+    /// Starts from the watermark that had been put out when the job was stopped. The channels say anew how far they are, and
+    /// none of them pulls it back.
+    pub fn restore(&mut self, watermark: EventTime) {
+        self.watermark = self.watermark.max(watermark);
     }
 }
 
@@ -318,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rescaled_valve_keeps_what_it_put_out() {
-        let mut valve = WatermarkValve::new(1);
-        valve.on_watermark(0, EventTime(50));
-        let mut wider = WatermarkValve::new(2);
-        wider.restore(valve.state());
-        wider.on_watermark(0, EventTime(10));
-        assert_eq!(wider.on_watermark(1, EventTime(20)), NOTHING);
-        assert_eq!(wider.watermark(), EventTime(50));
+    fn a_restored_valve_keeps_what_it_put_out() {
+        let mut valve = WatermarkValve::new(2);
+        valve.restore(EventTime(50));
+        valve.on_watermark(0, EventTime(10));
+        assert_eq!(valve.on_watermark(1, EventTime(20)), NOTHING);
+        assert_eq!(valve.watermark(), EventTime(50));
+        valve.on_watermark(0, EventTime(60));
+        assert_eq!(valve.on_watermark(1, EventTime(70)), watermark(60));
     }
 }

@@ -37,13 +37,7 @@ fn calc(condition: Option<Expression>, projection: Vec<Expression>) -> CalcOpera
         .enumerate()
         .map(|(index, e)| Field::new(format!("c{index}"), e.logical_type().clone()));
     let output = Schema::new(fields.collect());
-    let spec = CalcSpec::new(
-        condition.as_ref(),
-        &projection,
-        &input(),
-        &output,
-        &CONTEXT,
-    );
+    let spec = CalcSpec::new(condition.as_ref(), &projection, &input(), &output, &CONTEXT);
     CalcOperator::new(spec.unwrap())
 }
 

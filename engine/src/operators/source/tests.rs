@@ -283,9 +283,9 @@ fn after_a_restore_rows_go_on_and_time_does_not_go_back() {
         let mut first = source(SCRIPT, 0, 0);
         first.add_splits(unread(&["a", "b"])).unwrap();
         let mut lines = poll(&mut first, stop).unwrap();
-        let snapshot = first.snapshot_state(&context(0, 1)).unwrap();
+        let snapshot = first.snapshot_state().unwrap();
         let mut second = source(SCRIPT, 0, 0);
-        second.restore_state(&context(0, 1), &snapshot).unwrap();
+        second.restore_state(&mut context(0, 1), &snapshot).unwrap();
         lines.extend(poll(&mut second, 100).unwrap());
         assert_eq!(rows_with_time(&lines), rows_with_time(&expected));
     }
@@ -310,13 +310,22 @@ fn a_rescaled_restore_deals_every_split_once_and_keeps_the_watermark() {
     for (index, script, split) in [(0, "a: 1 1000", "a"), (1, "b: 2 3000", "b")] {
         let mut source = source(script, 0, 0);
         source.add_splits(unread(&[split])).unwrap();
-        poll(&mut source, 1).unwrap();
-        snapshot.merge(source.snapshot_state(&context(index, 2)).unwrap());
+        let request = PollRequest {
+            max_rows: 1,
+            max_bytes: 1,
+            now: ProcessingTime(0),
+        };
+        let mut out = Output::new(false);
+        let status = source.poll(&mut context(index, 2), &request, &mut out);
+        assert_eq!(status.unwrap(), SourceStatus::Emitted);
+        snapshot.merge(source.snapshot_state().unwrap());
     }
     let mut dealt = Vec::new();
     for index in 0..3 {
         let mut source = source("", 0, 0);
-        source.restore_state(&context(index, 3), &snapshot).unwrap();
+        source
+            .restore_state(&mut context(index, 3), &snapshot)
+            .unwrap();
         assert_eq!(source.watermarks.combined(), EventTime(1000));
         dealt.push(source.reader.snapshot().unwrap().len());
     }

@@ -5,10 +5,20 @@
 
 mod flatten_unions;
 mod fold_constants;
+mod grouping_sets;
+mod late_rows;
 mod prune_columns;
 mod push_filters_into_joins;
+mod source;
+mod two_phase;
+mod window_aggregate;
+mod window_join;
+mod window_rank;
 
 pub(crate) use prune_columns::required_columns;
+pub(crate) use source::mark_readers_of_watermarks;
+
+pub use late_rows::late_rows_schema;
 
 use super::logical::LogicalPlan;
 

@@ -85,7 +85,10 @@ fn asked_of_inputs(graph: &LogicalGraph, id: usize, required: &Columns) -> Vec<C
                 .chain(number.order_by.iter().map(|key| key.column))
                 .collect(),
         ],
-        LogicalPlan::Join(join) => asked_by_join(join, width(0), required),
+        LogicalPlan::Join(join) => {
+            let required: Vec<usize> = required.iter().copied().collect();
+            asked_by_join(join, &required, width(0)).into()
+        }
     }
 }
 
@@ -105,7 +108,8 @@ fn asked_by_aggregate(aggregate: &Aggregate, required: &Columns) -> Columns {
         .collect()
 }
 
-fn asked_by_join(join: &Join, left_width: usize, required: &Columns) -> Vec<Columns> {
+/// Which columns of the left and of the right input a join reads or passes on.
+pub(super) fn asked_by_join(join: &Join, required: &[usize], left_width: usize) -> [Columns; 2] {
     let one_sided = matches!(join.kind, JoinKind::Semi | JoinKind::Anti);
     let read: Columns = required
         .iter()
@@ -118,5 +122,5 @@ fn asked_by_join(join: &Join, left_width: usize, required: &Columns) -> Vec<Colu
         .iter()
         .filter(|column| **column >= left_width)
         .map(|column| column - left_width);
-    vec![left.collect(), right.collect()]
+    [left.collect(), right.collect()]
 }
