@@ -2,6 +2,7 @@
 //!
 //! Doors: `functions` use `types`, `stream` and `expr::Expression`. Deliberately absent: SQL text, plans.
 
+pub mod aggregate;
 mod aggregate_call;
 
 pub use aggregate_call::AggregateCall;
