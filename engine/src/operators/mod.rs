@@ -4,9 +4,13 @@
 //! touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
 
 mod context;
+mod local_window_aggregate;
 mod operator;
 mod output;
+mod window_aggregate;
 
 pub use context::{Context, OperatorMetrics, Subtask};
+pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
+pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};

@@ -72,6 +72,11 @@ impl SliceAssigner {
         self.slice.value()
     }
 
+    /// Distance of window starts.
+    pub fn stride_ms(&self) -> i64 {
+        self.stride.value()
+    }
+
     /// How many slices a (longest) window has.
     pub fn slices_per_window(&self) -> usize {
         (self.size / self.slice_ms()) as usize
