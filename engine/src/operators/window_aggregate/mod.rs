@@ -12,6 +12,8 @@ mod merge_tree;
 mod rows;
 mod slices;
 #[cfg(test)]
+pub(crate) mod test_stream;
+#[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
@@ -33,11 +35,8 @@ use crate::window::{
     SliceAssigner, WindowAggregateSpec, WindowClock, WindowColumn, WindowInput, WindowSpec,
 };
 
-pub(crate) use self::grouped::{GroupedAggregates, Grouping, KeyedColumns};
-pub(crate) use self::rows::{
-    SliceInput, SliceKey, SliceSource, SlicedRows, deal_by_slice, first_row_at, indices, millis,
-    only_counted, pick, taken, weights,
-};
+pub(crate) use self::grouped::{GroupedAggregates, Grouping};
+pub(crate) use self::rows::{SliceInput, SliceKey, SliceSource, SlicedRows, pick, weights};
 
 /// The most rows of an output batch.
 pub(crate) const OUTPUT_ROWS: usize = 8192;

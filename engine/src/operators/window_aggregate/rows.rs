@@ -6,9 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampMillisecondArray, UInt32Array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMillisecondArray, UInt32Array};
 use arrow::compute;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMillisecondType};
 
@@ -404,9 +402,4 @@ pub(crate) fn only_counted(rows: usize) -> Result<LateRows> {
         window_end: TimestampMillisecondArray::new_null(rows),
         watermark: TimestampMillisecondArray::new_null(rows),
     })
-}
-
-/// The rows of a mask that are set, as indices.
-pub(crate) fn indices(mask: &BooleanArray) -> UInt32Array {
-    UInt32Array::from_iter_values(mask.values().set_indices().map(|row| row as u32))
 }
