@@ -22,6 +22,8 @@ mod window_deduplicate;
 mod window_join;
 mod window_rank;
 mod window_table_function;
+mod local_window_aggregate;
+mod window_aggregate;
 
 pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
@@ -39,3 +41,5 @@ pub use window_deduplicate::{KeepRow, WindowDeduplicateOperator, WindowDeduplica
 pub use window_join::{JoinCondition, WindowJoinOperator, WindowJoinSide, WindowJoinSpec};
 pub use window_rank::{WindowRankOperator, WindowRankSpec};
 pub use window_table_function::WindowTableFunctionOperator;
+pub use local_window_aggregate::LocalWindowAggregateOperator;
+pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};
