@@ -5,7 +5,10 @@ pub(super) fn trim(text: &[u8]) -> &[u8] {
     let Some(start) = text.iter().position(|byte| *byte > b' ') else {
         return &[];
     };
-    let end = text.iter().rposition(|byte| *byte > b' ').map_or(0, |last| last + 1);
+    let end = text
+        .iter()
+        .rposition(|byte| *byte > b' ')
+        .map_or(0, |last| last + 1);
     &text[start..end]
 }
 
@@ -28,7 +31,11 @@ pub(super) fn parse_integer(text: &[u8]) -> Option<i64> {
         }
         value = value.checked_mul(10)?.checked_sub(digit as i64)?;
     }
-    if negative { Some(value) } else { value.checked_neg() }
+    if negative {
+        Some(value)
+    } else {
+        value.checked_neg()
+    }
 }
 
 /// A floating-point number as `Double.parseDouble` reads it (but no hexadecimal): `NaN` and `Infinity` only in this spelling,
@@ -210,7 +217,11 @@ fn write_plain(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     let point = exponent as usize + 1;
     out.extend((0..point).map(|place| digits.get(place).copied().unwrap_or(b'0')));
     out.push(b'.');
-    out.extend_from_slice(if digits.len() > point { &digits[point..] } else { b"0" });
+    out.extend_from_slice(if digits.len() > point {
+        &digits[point..]
+    } else {
+        b"0"
+    });
 }
 
 /// Appends a whole number.

@@ -75,14 +75,19 @@ fn file_format(descriptor: &TableDescriptor) -> Result<FileFormat> {
     if name == "parquet" {
         return Ok(FileFormat::Parquet);
     }
-    formats::format(name).map(FileFormat::Records).ok_or_else(|| {
-        let known: Vec<_> = formats::all().iter().map(|format| format.identifier()).collect();
-        Error::user(format!(
-            "table \"{}\": there is no format '{name}'",
-            descriptor.name
-        ))
-        .hint(format!("known formats: {}, parquet", known.join(", ")))
-    })
+    formats::format(name)
+        .map(FileFormat::Records)
+        .ok_or_else(|| {
+            let known: Vec<_> = formats::all()
+                .iter()
+                .map(|format| format.identifier())
+                .collect();
+            Error::user(format!(
+                "table \"{}\": there is no format '{name}'",
+                descriptor.name
+            ))
+            .hint(format!("known formats: {}, parquet", known.join(", ")))
+        })
 }
 
 impl ConnectorFactory for FilesystemFactory {
