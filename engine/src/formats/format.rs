@@ -92,7 +92,7 @@ pub trait Encoder: Send {
 }
 
 /// Refuses changes that a format of plain rows cannot express.
-pub(super) fn only_inserts(kinds: &RowKinds, format: &str, table: &str) -> Result<()> {
+pub(crate) fn only_inserts(kinds: &RowKinds, format: &str, table: &str) -> Result<()> {
     if kinds.is_insert_only()
         || kinds
             .bytes()

@@ -11,8 +11,72 @@ use arrow::datatypes::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use super::FormatContext;
+use super::format::option;
+use crate::config::{OptionSpec, OptionType};
 use crate::error::{Error, Result};
-use crate::types::LogicalType;
+use crate::types::{LogicalType, TypeRoot};
+
+/// The options of `'format' = 'parquet'`.
+pub(crate) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "parquet.compression",
+        OptionType::Enum(&["SNAPPY", "ZSTD", "LZ4_RAW", "UNCOMPRESSED"]),
+        Some("SNAPPY"),
+        "How a sink compresses pages.",
+    ),
+    OptionSpec::new(
+        "parquet.utc-timezone",
+        OptionType::Boolean,
+        Some("true"),
+        "Accepted for Flink's sake: TIMESTAMP values are read and written as they are, as Flink does in a JVM whose zone is UTC.",
+    ),
+    OptionSpec::new(
+        "parquet.write.int64.timestamp",
+        OptionType::Enum(&["true"]),
+        Some("true"),
+        "Timestamps are written as 64-bit integers, never as INT96.",
+    ),
+];
+
+/// Refuses types that Parquet, like Flink's format for it, cannot hold.
+pub(crate) fn check_types(context: &FormatContext) -> Result<()> {
+    for field in &context.physical.fields {
+        let root = &field.logical_type.root;
+        if matches!(
+            root,
+            TypeRoot::Null | TypeRoot::IntervalDayTime | TypeRoot::IntervalYearMonth
+        ) {
+            return Err(Error::unsupported(format!(
+                "table \"{}\": column \"{}\": {root} in Parquet",
+                context.table, field.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// How files of a table are written.
+pub(crate) fn writer_properties(context: &FormatContext) -> Result<WriterProperties> {
+    let compression = match option(&context.options, "parquet.compression") {
+        None | Some("SNAPPY") => Compression::SNAPPY,
+        Some("ZSTD") => Compression::ZSTD(ZstdLevel::default()),
+        Some("LZ4_RAW") => Compression::LZ4_RAW,
+        Some("UNCOMPRESSED") => Compression::UNCOMPRESSED,
+        Some(other) => {
+            return Err(Error::user(format!(
+                "table \"{}\": there is no 'parquet.compression' = '{other}'",
+                context.table
+            )));
+        }
+    };
+    Ok(WriterProperties::builder()
+        .set_compression(compression)
+        .build())
+}
 
 /// `array` as a column of `logical_type`. An error of the data where a value does not fit, of the user where the types have
 /// nothing to do with each other.

@@ -207,7 +207,10 @@ impl SplitReader for ParquetReader {
     fn next(&mut self, request: &PollRequest) -> Result<Next> {
         let open = self.file.as_mut().expect("poll opens a file first");
         let most = request.max_rows.max(1);
-        let Some(batch) = open.next_batch(&self.context, &self.schema, most)? else {
+        let next = open
+            .next_batch(&self.context, &self.schema, most)
+            .map_err(|error| error.prefixed(&format!("table \"{}\": ", self.context.table)))?;
+        let Some(batch) = next else {
             return Ok(Next::End);
         };
         let rows = rows_of_bytes(&batch, request.max_bytes).min(most);
