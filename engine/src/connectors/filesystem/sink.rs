@@ -6,7 +6,7 @@
 //! a name is taken by creating its in-progress file, which fails where another has it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -216,7 +216,9 @@ impl PartNames {
                 Err(error) => return Err(about(&names.from, &error)),
             };
             // Another writer may just be looking for leftovers: what it could lock first is its to delete.
-            let is_ours = file.try_lock().is_ok() && names.from.exists();
+            // Where a file system knows no locks, leftovers are never deleted.
+            let is_locked_by_other = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+            let is_ours = !is_locked_by_other && names.from.exists();
             if is_ours && !names.to.exists() {
                 return Ok((names, file));
             }

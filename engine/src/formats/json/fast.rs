@@ -14,6 +14,8 @@ use crate::formats::text_value::push_text;
 const DEEPEST: usize = 64;
 /// Entries of a map whose keys are compared one by one; larger maps are for the tolerant reader.
 const MOST_ENTRIES: usize = 32;
+/// Keys of a record whose order is remembered.
+const MOST_KEYS: usize = 1024;
 
 /// The keys of the last record, in order, each with the column that it fills.
 #[derive(Debug, Default)]
@@ -36,9 +38,15 @@ impl KeyOrder {
             return None;
         }
         let column = names.iter().position(|name| name.as_bytes() == key);
-        if place <= self.keys.len() {
-            self.keys.truncate(place);
-            self.keys.push((key.to_vec(), column));
+        match self.keys.get_mut(place) {
+            Some((expected, its_column)) => {
+                expected.clear();
+                expected.extend_from_slice(key);
+                *its_column = column;
+            }
+            // A record with thousands of keys is no reason to remember them all.
+            None if place < MOST_KEYS => self.keys.push((key.to_vec(), column)),
+            None => {}
         }
         Some(column)
     }
