@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::operators::InputIndex;
 use crate::stream::{CheckpointBarrier, StreamElement, WatermarkStatus};
 use crate::types::EventTime;
-use crate::watermark::{WatermarkValve, WatermarkValveState};
+use crate::watermark::WatermarkValve;
 
 /// The channels of one subtask over all its inputs.
 pub(crate) struct InputGate {
@@ -42,14 +42,9 @@ impl InputGate {
         InputGate { channels, valve, aligning: None, ready: VecDeque::new(), cursor: 0, ended: false }
     }
 
-    /// How far each channel has come, for a snapshot.
-    pub(crate) fn valve_state(&self) -> WatermarkValveState {
-        self.valve.state()
-    }
-
-    /// Takes a snapshot up again; the watermark never goes below what it was.
-    pub(crate) fn restore(&mut self, state: WatermarkValveState) {
-        self.valve.restore(state);
+    /// The watermark never goes below what it was at the restored checkpoint; the channels say anew how far they are.
+    pub(crate) fn restore(&mut self, watermark: EventTime) {
+        self.valve.restore(watermark);
     }
 
     /// The next element of some channel; `None` where nothing waits. Watermarks are those of the whole gate, and `Barrier` and

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver as ReportReceiver, RecvTimeoutError, Sender as ReportSender, channel as report_channel};
 use std::sync::Arc;

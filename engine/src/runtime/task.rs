@@ -20,7 +20,6 @@ use crate::operators::{Context, Flow, InputIndex, Operator, Output, SourceOperat
 use crate::state::StateSnapshot;
 use crate::stream::{CheckpointBarrier, CheckpointId, StreamElement};
 use crate::types::{EventTime, ProcessingTime};
-use crate::watermark::WatermarkValveState;
 
 /// The surroundings of one step.
 #[derive(Debug, Clone, Copy)]
@@ -110,15 +109,7 @@ struct TimeState {
     emitted: EventTime,
 }
 
-/// How far the channels of a subtask's gate had come; part of the first operator's snapshot.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct GateState {
-    subtask: usize,
-    valve: WatermarkValveState,
-}
-
 const TIME: &str = "$time";
-const GATE: &str = "$gate";
 
 impl SourceHead {
     pub(crate) fn new(uid: String, operator: SourceOperator, ctx: Context, metrics: Arc<SourceMetrics>) -> Self {
@@ -150,7 +141,7 @@ impl SourceHead {
     }
 
     fn snapshot(&self, emitted: EventTime) -> Result<StateSnapshot> {
-        let mut snapshot = self.operator.snapshot_state(&self.ctx)?;
+        let mut snapshot = self.operator.snapshot_state()?;
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok(snapshot)
     }
@@ -286,29 +277,18 @@ impl Task {
             if let Some(state) = snapshot.operators.get(&source.uid) {
                 let time = restored_time(state, &source.ctx)?;
                 source.ctx.advance_watermark(time.watermark);
-                source.operator.restore_state(&source.ctx, state)?;
+                source.operator.restore_state(&mut source.ctx, state)?;
                 self.emitted = time.emitted;
             }
         }
         for slot in &mut self.slots {
             self.emitted = slot.restore(snapshot)?;
         }
-        self.restore_gate(snapshot)?;
+        if let (Head::Gate(gate), Some(first)) = (&mut self.head, self.slots.first()) {
+            gate.restore(first.ctx.watermark());
+        }
         if self.emitted > EventTime::MIN {
             self.router.send(StreamElement::Watermark(self.emitted))?;
-        }
-        Ok(())
-    }
-
-    fn restore_gate(&mut self, snapshot: &JobSnapshot) -> Result<()> {
-        let (Head::Gate(gate), Some(first)) = (&mut self.head, self.slots.first()) else {
-            return Ok(());
-        };
-        let Some(state) = snapshot.operators.get(&first.uid) else { return Ok(()) };
-        let gates: Vec<GateState> = state.json(GATE)?;
-        let own = gates.iter().position(|gate| gate.subtask == first.ctx.subtask().index);
-        if let Some(state) = gates.into_iter().nth(own.unwrap_or(0)) {
-            gate.restore(state.valve);
         }
         Ok(())
     }
@@ -370,7 +350,8 @@ impl Task {
         head_clear && self.router.has_room() && self.slots.iter().all(|slot| slot.queue.is_empty() && slot.out.is_empty() && slot.pending.is_none())
     }
 
-    fn next_time(&self) -> Option<ProcessingTime> {
+    /// When a timer of the task is due or its source wants to be polled again.
+    pub(crate) fn next_time(&self) -> Option<ProcessingTime> {
         let polled = match &self.head {
             Head::Source(source) => source.pending_until,
             Head::Gate(_) => None,
@@ -457,10 +438,10 @@ impl Task {
     fn send(&mut self, element: StreamElement) -> Result<()> {
         match &element {
             StreamElement::Watermark(watermark) => self.emitted = self.emitted.max(*watermark),
-            StreamElement::Barrier(barrier) => self.report(Some(barrier.checkpoint))?,
+            StreamElement::Barrier(barrier) => self.report(Some(barrier.checkpoint)),
             StreamElement::End => {
                 self.finished = true;
-                self.report(None)?;
+                self.report(None);
             }
             StreamElement::Batch(_) | StreamElement::Status(_) => {}
         }
@@ -470,13 +451,9 @@ impl Task {
         self.router.send(element)
     }
 
-    fn report(&mut self, checkpoint: Option<CheckpointId>) -> Result<()> {
-        let mut snapshots = std::mem::take(&mut self.collected);
-        if let (Head::Gate(gate), Some(first), Some((_, snapshot))) = (&self.head, self.slots.first(), snapshots.first_mut()) {
-            snapshot.insert_json(GATE, &GateState { subtask: first.ctx.subtask().index, valve: gate.valve_state() })?;
-        }
+    fn report(&mut self, checkpoint: Option<CheckpointId>) {
+        let snapshots = std::mem::take(&mut self.collected);
         self.reports.push_back(TaskReport { task: self.index, checkpoint, snapshots });
-        Ok(())
     }
 
     fn fire_timers(&mut self, now: ProcessingTime) -> Result<bool> {

@@ -1,6 +1,6 @@
 //! Deals the rows of a batch to channels: one counting scatter, then one gather a channel.
 
-use arrow::array::{Array, UInt32Array};
+use arrow::array::UInt32Array;
 
 use super::{ChangelogBatch, KeyGroup};
 use crate::error::Result;
