@@ -7,10 +7,12 @@ mod context;
 mod local_window_aggregate;
 mod operator;
 mod output;
+mod session_window;
 mod window_aggregate;
 
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
+pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};
