@@ -23,6 +23,7 @@ mod window_join;
 mod window_rank;
 mod window_table_function;
 mod local_window_aggregate;
+mod session_window;
 mod window_aggregate;
 
 pub use calc::{CalcOperator, CalcSpec};
@@ -42,4 +43,5 @@ pub use window_join::{JoinCondition, WindowJoinOperator, WindowJoinSide, WindowJ
 pub use window_rank::{WindowRankOperator, WindowRankSpec};
 pub use window_table_function::WindowTableFunctionOperator;
 pub use local_window_aggregate::LocalWindowAggregateOperator;
+pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};
