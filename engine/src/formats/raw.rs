@@ -3,7 +3,7 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 
 use super::columns::{Column, ColumnData};
-use super::format::{Decoded, only_inserts, option};
+use super::format::{Decoded, only_inserts};
 use super::{Decoder, Encoder, Format, FormatContext};
 use crate::config::{OptionSpec, OptionType};
 use crate::error::{Error, Result};
@@ -193,8 +193,8 @@ mod tests {
         let mut decoder = RawFormat.decoder(&context).unwrap();
         let mut block = "a\n\né,{\nlast".as_bytes().to_vec();
         let done = decoder.decode_block(&mut block, false, 100).unwrap();
-        assert_eq!((done.bytes, done.lines), (7, 3));
-        decoder.decode_block(&mut block[7..], true, 100).unwrap();
+        assert_eq!((done.bytes, done.lines), (8, 3));
+        decoder.decode_block(&mut block[8..], true, 100).unwrap();
         let (batch, kinds) = decoder.finish().unwrap();
         let mut out = Vec::new();
         let mut encoder = RawFormat.encoder(&context).unwrap();
