@@ -92,7 +92,6 @@ impl GraphBuilder {
         &self.facts[id.0]
     }
 
-
     /// Whether equal values of `keys` meet in one subtask, placed by the hash of exactly these columns (the key groups of
     /// state depend on it), or all rows do where there are no keys.
     pub(crate) fn is_distributed(&self, node: NodeId, keys: &[usize]) -> bool {

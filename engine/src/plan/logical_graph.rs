@@ -69,8 +69,11 @@ impl<'a> Interner<'a> {
         if let Some(id) = self.known.get(plan) {
             return (*id, true);
         }
-        let (inputs, shared): (Vec<_>, Vec<_>) =
-            plan.inputs().into_iter().map(|input| self.add(input)).unzip();
+        let (inputs, shared): (Vec<_>, Vec<_>) = plan
+            .inputs()
+            .into_iter()
+            .map(|input| self.add(input))
+            .unzip();
         let shareable = shared.into_iter().all(|shared| shared)
             && plan.expressions().into_iter().all(is_shareable);
         let id = self.nodes.len();

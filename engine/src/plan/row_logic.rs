@@ -24,8 +24,22 @@ const RANDOM_FUNCTIONS: &[&str] = &["RAND", "RAND_INTEGER", "UUID"];
 
 /// Functions that cost about as much as reading a column.
 const CHEAP_FUNCTIONS: &[&str] = &[
-    "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "AND", "OR", "NOT", "IS NULL", "IS NOT NULL",
-    "IS TRUE", "IS FALSE",
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "+",
+    "-",
+    "*",
+    "AND",
+    "OR",
+    "NOT",
+    "IS NULL",
+    "IS NOT NULL",
+    "IS TRUE",
+    "IS FALSE",
 ];
 
 /// Whether two evaluations on the same row may be made one: no chance is involved. Functions of time count as equal,
