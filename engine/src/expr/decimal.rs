@@ -306,7 +306,8 @@ fn split_number(text: &str) -> Option<(bool, Vec<u8>, i64)> {
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all_digits = || whole.bytes().chain(fraction.bytes());
-    if (whole.is_empty() && fraction.is_empty()) || !all_digits().all(|byte| byte.is_ascii_digit()) {
+    if (whole.is_empty() && fraction.is_empty()) || !all_digits().all(|byte| byte.is_ascii_digit())
+    {
         return None;
     }
     let digits: Vec<u8> = all_digits()

@@ -19,9 +19,14 @@ use crate::types::{LogicalType, RowField, TypeRoot};
 pub(super) const FUNCTIONS: &[ScalarFunction] = &[
     ScalarFunction::new("ROW", bind_row, |_| Ok(plain(row))).lenient(),
     ScalarFunction::new("ARRAY", bind_array, |_| Ok(plain(array))).lenient(),
-    ScalarFunction::new("MAP", bind_map, |_| Ok(plain(map))).lenient().failing(|arguments| {
-        arguments.iter().step_by(2).any(|key| key.logical_type().nullable)
-    }),
+    ScalarFunction::new("MAP", bind_map, |_| Ok(plain(map)))
+        .lenient()
+        .failing(|arguments| {
+            arguments
+                .iter()
+                .step_by(2)
+                .any(|key| key.logical_type().nullable)
+        }),
     ScalarFunction::new("CARDINALITY", bind_cardinality, |_| Ok(plain(cardinality))),
     ScalarFunction::new("ELEMENT", bind_element, |_| Ok(plain(element))).failing(|_| true),
     ScalarFunction::new("ITEM", bind_item, |_| Ok(plain(item))),
@@ -29,10 +34,14 @@ pub(super) const FUNCTIONS: &[ScalarFunction] = &[
 
 fn bind_row(binding: &mut Binding) -> Result<LogicalType> {
     binding.count(1..=usize::MAX)?;
-    let fields = binding.arguments.iter().enumerate().map(|(index, argument)| RowField {
-        name: format!("EXPR${index}"),
-        logical_type: argument.logical_type().clone(),
-    });
+    let fields = binding
+        .arguments
+        .iter()
+        .enumerate()
+        .map(|(index, argument)| RowField {
+            name: format!("EXPR${index}"),
+            logical_type: argument.logical_type().clone(),
+        });
     Ok(LogicalType::not_null(TypeRoot::Row(fields.collect())))
 }
 
@@ -196,14 +205,20 @@ fn element(arguments: &Arguments) -> Result<ArrayRef> {
                 _ if value.array.is_null(row) => Ok(None),
                 0 => Ok(None),
                 1 => Ok(Some(offsets[row] as u32)),
-                count => Err(Error::data(format!("ELEMENT of an array of {count} elements"))),
+                count => Err(Error::data(format!(
+                    "ELEMENT of an array of {count} elements"
+                ))),
             }
         })
         .collect::<Result<UInt32Array>>()?;
     take_or_null(values, &indices, arguments)
 }
 
-fn take_or_null(values: &ArrayRef, indices: &UInt32Array, arguments: &Arguments) -> Result<ArrayRef> {
+fn take_or_null(
+    values: &ArrayRef,
+    indices: &UInt32Array,
+    arguments: &Arguments,
+) -> Result<ArrayRef> {
     let taken = match values.is_empty() {
         true => arrow::array::new_null_array(values.data_type(), indices.len()),
         false => take(values, indices, None)?,
@@ -222,7 +237,9 @@ fn bind_item(binding: &mut Binding) -> Result<LogicalType> {
                 ..
             } = &binding.arguments[1]
             {
-                return Err(Error::user(format!("an array begins with index 1, not {index}")));
+                return Err(Error::user(format!(
+                    "an array begins with index 1, not {index}"
+                )));
             }
             binding.integer(1)?;
             Ok(element.with_nullable(true))

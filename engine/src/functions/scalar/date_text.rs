@@ -130,7 +130,9 @@ fn date_format(call: &Call) -> Result<Kernel> {
                     millis = clock.to_local(millis);
                 }
                 text.clear();
-                reader.get(row)?.write(&mut text, millis, nanos_of_milli(time, p));
+                reader
+                    .get(row)?
+                    .write(&mut text, millis, nanos_of_milli(time, p));
                 last = Some(time);
             }
             push(out, &text);
@@ -213,7 +215,9 @@ fn bind_to_instant(binding: &mut Binding) -> Result<LogicalType> {
     if binding.arguments.len() == 2 {
         binding.cast(1, &TypeRoot::Int);
     }
-    Ok(LogicalType::nullable(TypeRoot::TimestampLtz(precision.max(3))))
+    Ok(LogicalType::nullable(TypeRoot::TimestampLtz(
+        precision.max(3),
+    )))
 }
 
 fn to_instant(call: &Call) -> Result<Kernel> {

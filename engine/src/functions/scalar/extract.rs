@@ -109,7 +109,10 @@ fn bind(binding: &mut Binding) -> Result<LogicalType> {
         (TypeRoot::Time(_), Part::OfTime(_, _)) => {}
         (root, _) if root.is_timestamp() => {}
         (root, _) => {
-            return Err(Error::user(format!("a {root} has no {}", unit.to_ascii_uppercase())));
+            return Err(Error::user(format!(
+                "a {root} has no {}",
+                unit.to_ascii_uppercase()
+            )));
         }
     }
     Ok(binding.result(TypeRoot::BigInt))
@@ -128,9 +131,9 @@ fn extract(call: &Call) -> Result<Kernel> {
             let times = arguments.primitives::<Time32MillisecondType>(1);
             Ok(arguments.map::<Int64Type>(|row| of_wall_clock(part, times.get(row) as i64, 0)))
         }),
-        TypeRoot::TimestampLtz(p) => Box::new(move |arguments| {
-            Ok(of_instants(arguments, part, p, LocalClock::new(zone)))
-        }),
+        TypeRoot::TimestampLtz(p) => {
+            Box::new(move |arguments| Ok(of_instants(arguments, part, p, LocalClock::new(zone))))
+        }
         TypeRoot::Timestamp(p) => Box::new(move |arguments| Ok(of_timestamps(arguments, part, p))),
         other => return Err(Error::internal(format!("EXTRACT from {other}"))),
     })
@@ -160,8 +163,9 @@ fn of_timestamps(arguments: &Arguments, part: Part, p: u8) -> ArrayRef {
     let times = ticks(&value.array);
     // One loop a part, for the hot ones: nothing is decided a row.
     match (part, p) {
-        (Part::OfDate(of_day), 0..=3) => arguments
-            .map::<Int64Type>(|row| of_day(times[value.index(row)] / MILLIS_PER_DAY)),
+        (Part::OfDate(of_day), 0..=3) => {
+            arguments.map::<Int64Type>(|row| of_day(times[value.index(row)] / MILLIS_PER_DAY))
+        }
         (Part::OfTime(modulus, unit), 0..=3) => {
             arguments.map::<Int64Type>(|row| times[value.index(row)] % modulus / unit)
         }
@@ -183,9 +187,11 @@ fn of_instants(arguments: &Arguments, part: Part, p: u8, mut clock: LocalClock) 
             match part {
                 Part::OfDate(of_day) => of_day(local.div_euclid(MILLIS_PER_DAY)),
                 Part::OfTime(modulus, unit) => local.rem_euclid(modulus) / unit,
-                Part::OfSecond(_) => {
-                    of_wall_clock(part, local.rem_euclid(MILLIS_PER_DAY), nanos_of_milli(time, p))
-                }
+                Part::OfSecond(_) => of_wall_clock(
+                    part,
+                    local.rem_euclid(MILLIS_PER_DAY),
+                    nanos_of_milli(time, p),
+                ),
                 Part::Epoch => instant.div_euclid(MILLIS_PER_SECOND),
             }
         })

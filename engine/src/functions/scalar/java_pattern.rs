@@ -17,11 +17,27 @@ enum Item {
 }
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 const DAYS: [&str; 7] = [
-    "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
 ];
 
 impl JavaPattern {
@@ -94,7 +110,11 @@ fn quoted(characters: &mut Characters) -> String {
             text.push(character);
         }
     }
-    if text.is_empty() { "'".to_string() } else { text }
+    if text.is_empty() {
+        "'".to_string()
+    } else {
+        text
+    }
 }
 
 fn check_field(pattern: &str, letter: char, count: usize) -> Result<()> {
@@ -182,7 +202,11 @@ fn write_field(letter: char, count: usize, out: &mut String, time: &WallClock) {
         'k' => number(out, (hour + 23) % 24 + 1, count),
         'm' => number(out, time.milli_of_day / MILLIS_PER_MINUTE % 60, count),
         's' => number(out, time.milli_of_day / MILLIS_PER_SECOND % 60, count),
-        'S' => number(out, time.nano_of_second / 10_i64.pow(9 - count as u32), count),
+        'S' => number(
+            out,
+            time.nano_of_second / 10_i64.pow(9 - count as u32),
+            count,
+        ),
         'n' => number(out, time.nano_of_second, count),
         'A' => number(out, time.milli_of_day, count),
         other => unreachable!("{other} was refused when the pattern was read"),
@@ -340,7 +364,13 @@ impl Fields {
         let mut day = self.day.unwrap_or(1);
         let hour = match (self.hour, self.hour_of_half) {
             (Some(hour), _) => hour,
-            (None, Some(hour)) => hour + if self.is_afternoon == Some(true) { 12 } else { 0 },
+            (None, Some(hour)) => {
+                hour + if self.is_afternoon == Some(true) {
+                    12
+                } else {
+                    0
+                }
+            }
             (None, None) => 0,
         };
         if !is_lenient {
@@ -373,34 +403,51 @@ mod tests {
 
     fn write(pattern: &str, millis: i64, nanos: i64) -> String {
         let mut out = String::new();
-        JavaPattern::parse(pattern).unwrap().write(&mut out, millis, nanos);
+        JavaPattern::parse(pattern)
+            .unwrap()
+            .write(&mut out, millis, nanos);
         out
     }
 
     #[test]
     fn times_are_written() {
         let afternoon = 1_705_324_205_678;
-        assert_eq!(write("yyyy-MM-dd HH:mm:ss.SSS", afternoon, 0), "2024-01-15 13:10:05.678");
+        assert_eq!(
+            write("yyyy-MM-dd HH:mm:ss.SSS", afternoon, 0),
+            "2024-01-15 13:10:05.678"
+        );
         assert_eq!(write("yy/M/d h:mm a", afternoon, 0), "24/1/15 1:10 PM");
         assert_eq!(write("EEE, dd MMM yyyy", afternoon, 0), "Mon, 15 Jan 2024");
-        assert_eq!(write("EEEE MMMM D 'o''clock' Q QQQ", 0, 0), "Thursday January 1 o'clock 1 Q1");
+        assert_eq!(
+            write("EEEE MMMM D 'o''clock' Q QQQ", 0, 0),
+            "Thursday January 1 o'clock 1 Q1"
+        );
         assert_eq!(write("HH:mm:ss.SSSSSS", -1, 5_000), "23:59:59.999005");
         assert_eq!(write("yyyyMMdd", -1, 0), "19691231");
     }
 
     #[test]
     fn times_are_read() {
-        let read = |pattern: &str, text: &str| JavaPattern::parse(pattern).unwrap().read(text, false);
+        let read =
+            |pattern: &str, text: &str| JavaPattern::parse(pattern).unwrap().read(text, false);
         assert_eq!(read("yyyyMMddHHmmss", "19700101000001"), Some((1000, 0)));
-        assert_eq!(read("yyyy-MM-dd HH:mm:ss.SSS", "1970-01-01 00:00:00.005"), Some((5, 0)));
-        assert_eq!(read("dd MMM yyyy", "02 Jan 1970"), Some((MILLIS_PER_DAY, 0)));
+        assert_eq!(
+            read("yyyy-MM-dd HH:mm:ss.SSS", "1970-01-01 00:00:00.005"),
+            Some((5, 0))
+        );
+        assert_eq!(
+            read("dd MMM yyyy", "02 Jan 1970"),
+            Some((MILLIS_PER_DAY, 0))
+        );
         assert_eq!(read("h:mm a", "1:00 PM"), Some((13 * MILLIS_PER_HOUR, 0)));
         assert_eq!(read("yyyy-MM-dd[ HH:mm]", "1970-01-01"), Some((0, 0)));
         assert_eq!(read("yyyy-MM-dd", "1970-01-01 x"), None);
         assert_eq!(read("yyyy-MM-dd", "1970-1-01"), None);
         assert_eq!(read("yyyy-MM-dd", "1970-13-01"), None);
         assert_eq!(
-            JavaPattern::parse("yyyy-MM-dd").unwrap().read("1970-13-1", true),
+            JavaPattern::parse("yyyy-MM-dd")
+                .unwrap()
+                .read("1970-13-1", true),
             Some((365 * MILLIS_PER_DAY, 0)),
             "lenient: the thirteenth month is January"
         );

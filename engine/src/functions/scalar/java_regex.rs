@@ -34,7 +34,10 @@ fn translate(pattern: &str) -> Result<String> {
             '\\' => match characters.next() {
                 Some('Q') => quote(&mut out, &mut characters),
                 Some(digit @ '1'..='9') => {
-                    return Err(unsupported(pattern, &format!("the back reference \\{digit}")));
+                    return Err(unsupported(
+                        pattern,
+                        &format!("the back reference \\{digit}"),
+                    ));
                 }
                 Some(escaped) => push_escape(&mut out, escaped),
                 None => out.push('\\'),
@@ -126,7 +129,11 @@ mod tests {
         assert!(!compile("^.$").unwrap().is_match("\r"));
         assert!(compile(r"\Qa.b\E+").unwrap().is_match("a.bb"));
         assert!(compile(r"a\/b").unwrap().is_match("a/b"));
-        assert!(compile("(&|^)channel_id=([^&]*)").unwrap().is_match("x&channel_id=3"));
+        assert!(
+            compile("(&|^)channel_id=([^&]*)")
+                .unwrap()
+                .is_match("x&channel_id=3")
+        );
         assert!(compile("a+?b").unwrap().is_match("aab"));
     }
 

@@ -18,14 +18,15 @@ use crate::functions::ScalarFunction;
 use crate::functions::binding::Binding;
 use crate::types::{LogicalType, TypeRoot};
 
-pub(super) const FUNCTIONS: &[ScalarFunction] = &[ScalarFunction::new("JSON_VALUE", bind, json_value)
-    .lenient()
-    .failing(|arguments| {
-        arguments
-            .iter()
-            .skip(2)
-            .any(|argument| text_of(argument) == Some("ERROR"))
-    })];
+pub(super) const FUNCTIONS: &[ScalarFunction] =
+    &[ScalarFunction::new("JSON_VALUE", bind, json_value)
+        .lenient()
+        .failing(|arguments| {
+            arguments
+                .iter()
+                .skip(2)
+                .any(|argument| text_of(argument) == Some("ERROR"))
+        })];
 
 fn text_of(argument: &Expression) -> Option<&str> {
     match argument {
@@ -101,10 +102,12 @@ impl Path {
     }
 
     fn find<'a>(&self, document: &'a Json) -> Option<&'a Json> {
-        self.steps.iter().try_fold(document, |value, step| match step {
-            PathStep::Name(name) => value.get(name),
-            PathStep::Index(index) => value.get(index),
-        })
+        self.steps
+            .iter()
+            .try_fold(document, |value, step| match step {
+                PathStep::Name(name) => value.get(name),
+                PathStep::Index(index) => value.get(index),
+            })
     }
 }
 

@@ -16,7 +16,10 @@ use crate::types::{LogicalType, TypeRoot};
 pub(super) const FUNCTIONS: &[ScalarFunction] = &[
     ScalarFunction::new("IS_ALPHA", bind_test, |_| Ok(plain(|a| test(a, is_alpha)))).lenient(),
     ScalarFunction::new("IS_DIGIT", bind_test, |_| Ok(plain(|a| test(a, is_digit)))).lenient(),
-    ScalarFunction::new("IS_DECIMAL", bind_test, |_| Ok(plain(|a| test(a, is_decimal)))).lenient(),
+    ScalarFunction::new("IS_DECIMAL", bind_test, |_| {
+        Ok(plain(|a| test(a, is_decimal)))
+    })
+    .lenient(),
     ScalarFunction::new("TO_BASE64", bind_text, |_| Ok(plain(to_base64))),
     ScalarFunction::new("FROM_BASE64", bind_text, |_| Ok(plain(from_base64))).failing(|_| true),
 ];
@@ -61,7 +64,10 @@ fn is_digit(text: &str) -> bool {
 fn is_decimal(text: &str) -> bool {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let all_digits = whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+    let all_digits = whole
+        .bytes()
+        .chain(fraction.bytes())
+        .all(|byte| byte.is_ascii_digit());
     all_digits && !(whole.is_empty() && fraction.is_empty())
 }
 

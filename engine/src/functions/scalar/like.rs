@@ -34,7 +34,9 @@ fn like(call: &Call) -> Result<Kernel> {
         Some(pattern) if has_fixed_escape => {
             let pattern = Pattern::parse(pattern, escape)
                 .map_err(|error| Error::user(error.message().to_string()))?;
-            Ok(Box::new(move |arguments| Ok(match_all(arguments, &pattern))))
+            Ok(Box::new(move |arguments| {
+                Ok(match_all(arguments, &pattern))
+            }))
         }
         _ => Ok(Box::new(match_each)),
     }
@@ -207,9 +209,8 @@ mod tests {
 
     #[test]
     fn patterns_match_whole_texts() {
-        let like = |text: &str, pattern: &str| {
-            Pattern::parse(pattern, Some('\\')).unwrap().matches(text)
-        };
+        let like =
+            |text: &str, pattern: &str| Pattern::parse(pattern, Some('\\')).unwrap().matches(text);
         for (text, pattern) in [
             ("abc", "abc"),
             ("abc", "a%"),
@@ -226,7 +227,13 @@ mod tests {
         ] {
             assert!(like(text, pattern), "{text} LIKE {pattern}");
         }
-        for (text, pattern) in [("abc", "b"), ("abc", "a_"), ("axb", "a\\_b"), ("", "_"), ("ab", "%a")] {
+        for (text, pattern) in [
+            ("abc", "b"),
+            ("abc", "a_"),
+            ("axb", "a\\_b"),
+            ("", "_"),
+            ("ab", "%a"),
+        ] {
             assert!(!like(text, pattern), "{text} NOT LIKE {pattern}");
         }
         assert!(Pattern::parse("a\\b", Some('\\')).is_err());

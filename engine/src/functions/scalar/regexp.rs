@@ -19,9 +19,8 @@ pub(super) const FUNCTIONS: &[ScalarFunction] = &[
     ScalarFunction::new("REGEXP", bind_test, regexp),
     ScalarFunction::new("REGEXP_EXTRACT", bind_extract, extract),
     ScalarFunction::new("REGEXP_REPLACE", bind_replace, replace),
-    ScalarFunction::new("SIMILAR TO", bind_similar, similar).failing(|arguments| {
-        !matches!(arguments[1], crate::expr::Expression::Literal { .. })
-    }),
+    ScalarFunction::new("SIMILAR TO", bind_similar, similar)
+        .failing(|arguments| !matches!(arguments[1], crate::expr::Expression::Literal { .. })),
 ];
 
 fn bind_test(binding: &mut Binding) -> Result<LogicalType> {
@@ -111,7 +110,9 @@ fn regexp(call: &Call) -> Result<Kernel> {
         let mut reader = pattern.reader(arguments, 1);
         arguments.try_map_booleans(|row| {
             let is_empty = reader.text(row).is_empty();
-            let found = reader.get(row).is_some_and(|regex| regex.is_match(texts.get(row)));
+            let found = reader
+                .get(row)
+                .is_some_and(|regex| regex.is_match(texts.get(row)));
             Ok(Some(found && !is_empty))
         })
     }))
@@ -216,7 +217,5 @@ fn similar_pattern(pattern: &str) -> Result<Regex> {
         }
     }
     regex.push_str(")$");
-    Regex::new(&regex).map_err(|_| {
-        Error::user(format!("'{pattern}' is no pattern of SIMILAR TO"))
-    })
+    Regex::new(&regex).map_err(|_| Error::user(format!("'{pattern}' is no pattern of SIMILAR TO")))
 }

@@ -35,7 +35,12 @@ fn bind_step(binding: &mut Binding) -> Result<LogicalType> {
     let root = match binding.root(0) {
         TypeRoot::Null => TypeRoot::Int,
         TypeRoot::Decimal { precision, scale } => TypeRoot::Decimal {
-            precision: if *scale == 0 { *precision } else { precision - scale + 1 }.min(38),
+            precision: if *scale == 0 {
+                *precision
+            } else {
+                precision - scale + 1
+            }
+            .min(38),
             scale: 0,
         },
         root if root.is_numeric() => root.clone(),
@@ -351,7 +356,9 @@ fn round_double(value: f64, places: i64, is_half_up: bool) -> f64 {
     let text = format!("{:e}", value.abs());
     let (digits, exponent) = text.split_once('e').expect("scientific notation has an e");
     let exponent: i64 = exponent.parse().expect("an exponent is a number");
-    let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len() as i64);
+    let fraction = digits
+        .split_once('.')
+        .map_or(0, |(_, fraction)| fraction.len() as i64);
     let scale = fraction - exponent;
     if places >= scale {
         return value;
@@ -376,7 +383,11 @@ mod tests {
 
     #[test]
     fn doubles_round_by_their_digits() {
-        assert_eq!(round_double(2.675, 2, true), 2.68, "not 2.67: the digits decide");
+        assert_eq!(
+            round_double(2.675, 2, true),
+            2.68,
+            "not 2.67: the digits decide"
+        );
         assert_eq!(round_double(-1.5, 0, true), -2.0);
         assert_eq!(round_double(1.25, 1, false), 1.2);
         assert_eq!(round_double(1234.5, -2, true), 1200.0);

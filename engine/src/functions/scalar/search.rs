@@ -12,7 +12,9 @@ use crate::functions::binding::Binding;
 use crate::types::{LogicalType, TypeRoot};
 
 pub(super) const FUNCTIONS: &[ScalarFunction] = &[
-    ScalarFunction::new("POSITION", bind_position, |_| Ok(plain(|a| position(a, 0, 1)))),
+    ScalarFunction::new("POSITION", bind_position, |_| {
+        Ok(plain(|a| position(a, 0, 1)))
+    }),
     ScalarFunction::new("INSTR", bind_position, |_| Ok(plain(|a| position(a, 1, 0)))),
     ScalarFunction::new("LOCATE", bind_locate, |_| Ok(plain(|a| position(a, 0, 1)))),
     ScalarFunction::new("STARTSWITH", bind_test, |_| Ok(plain(starts_with))),

@@ -53,7 +53,9 @@ fn substring(arguments: &Arguments) -> Result<ArrayRef> {
     let positions = arguments.primitives::<Int64Type>(1);
     let lengths = (arguments.len() == 3).then(|| arguments.primitives::<Int64Type>(2));
     Ok(arguments.map_pieces(texts.bytes(), |row| {
-        let length = lengths.as_ref().map_or(i64::MAX, |lengths| lengths.get(row));
+        let length = lengths
+            .as_ref()
+            .map_or(i64::MAX, |lengths| lengths.get(row));
         piece(texts.get(row), positions.get(row), length, is_ascii)
     }))
 }
@@ -137,7 +139,10 @@ fn overlay(arguments: &Arguments) -> Result<ArrayRef> {
         push(out, &text[..byte_of(text, start as usize - 1, is_ascii)]);
         push(out, new);
         if length >= 0 && start - 1 + length <= count {
-            push(out, &text[byte_of(text, (start - 1 + length) as usize, is_ascii)..]);
+            push(
+                out,
+                &text[byte_of(text, (start - 1 + length) as usize, is_ascii)..],
+            );
         }
     })
 }

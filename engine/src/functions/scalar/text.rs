@@ -89,17 +89,24 @@ fn char_length(arguments: &Arguments) -> Result<ArrayRef> {
 /// The first byte; 0 of an empty text.
 fn ascii(arguments: &Arguments) -> Result<ArrayRef> {
     let texts = arguments.strings(0);
-    Ok(arguments.map::<Int32Type>(|row| {
-        texts.get(row).as_bytes().first().copied().unwrap_or(0) as i32
-    }))
+    Ok(arguments
+        .map::<Int32Type>(|row| texts.get(row).as_bytes().first().copied().unwrap_or(0) as i32))
 }
 
 fn upper(arguments: &Arguments) -> Result<ArrayRef> {
-    change_case(arguments, |byte| byte.to_ascii_uppercase(), str::to_uppercase)
+    change_case(
+        arguments,
+        |byte| byte.to_ascii_uppercase(),
+        str::to_uppercase,
+    )
 }
 
 fn lower(arguments: &Arguments) -> Result<ArrayRef> {
-    change_case(arguments, |byte| byte.to_ascii_lowercase(), str::to_lowercase)
+    change_case(
+        arguments,
+        |byte| byte.to_ascii_lowercase(),
+        str::to_lowercase,
+    )
 }
 
 fn change_case(
@@ -112,11 +119,19 @@ fn change_case(
         let mut changed = String::new();
         return arguments.map_strings(texts.bytes(), |row, out| {
             changed.clear();
-            changed.extend(texts.get(row).as_bytes().iter().map(|byte| of_byte(byte) as char));
+            changed.extend(
+                texts
+                    .get(row)
+                    .as_bytes()
+                    .iter()
+                    .map(|byte| of_byte(byte) as char),
+            );
             push(out, &changed);
         });
     }
-    arguments.map_strings(texts.bytes(), |row, out| push(out, &of_text(texts.get(row))))
+    arguments.map_strings(texts.bytes(), |row, out| {
+        push(out, &of_text(texts.get(row)))
+    })
 }
 
 pub(super) fn push(out: &mut StringBuilder, text: &str) {
@@ -177,7 +192,9 @@ fn chr(arguments: &Arguments) -> Result<ArrayRef> {
 }
 
 fn concat(arguments: &Arguments) -> Result<ArrayRef> {
-    let texts: Vec<_> = (0..arguments.len()).map(|index| arguments.strings(index)).collect();
+    let texts: Vec<_> = (0..arguments.len())
+        .map(|index| arguments.strings(index))
+        .collect();
     let bytes = texts.iter().map(|text| text.bytes()).sum();
     arguments.map_strings(bytes, |row, out| {
         texts.iter().for_each(|text| push(out, text.get(row)));
@@ -185,7 +202,9 @@ fn concat(arguments: &Arguments) -> Result<ArrayRef> {
 }
 
 fn concat_ws(arguments: &Arguments) -> Result<ArrayRef> {
-    let texts: Vec<_> = (0..arguments.len()).map(|index| arguments.strings(index)).collect();
+    let texts: Vec<_> = (0..arguments.len())
+        .map(|index| arguments.strings(index))
+        .collect();
     let mut builder = StringBuilder::new();
     for row in 0..arguments.rows() {
         if arguments.value(0).is_null(row) {

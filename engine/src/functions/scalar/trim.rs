@@ -15,9 +15,15 @@ use crate::types::{LogicalType, TypeRoot};
 
 pub(super) const FUNCTIONS: &[ScalarFunction] = &[
     ScalarFunction::new("TRIM", bind_trim, trim),
-    ScalarFunction::new("LTRIM", bind_side_trim, |_| Ok(plain(|a| cut(a, 0, 1, true, false)))),
-    ScalarFunction::new("RTRIM", bind_side_trim, |_| Ok(plain(|a| cut(a, 0, 1, false, true)))),
-    ScalarFunction::new("BTRIM", bind_side_trim, |_| Ok(plain(|a| cut(a, 0, 1, true, true)))),
+    ScalarFunction::new("LTRIM", bind_side_trim, |_| {
+        Ok(plain(|a| cut(a, 0, 1, true, false)))
+    }),
+    ScalarFunction::new("RTRIM", bind_side_trim, |_| {
+        Ok(plain(|a| cut(a, 0, 1, false, true)))
+    }),
+    ScalarFunction::new("BTRIM", bind_side_trim, |_| {
+        Ok(plain(|a| cut(a, 0, 1, true, true)))
+    }),
     ScalarFunction::new("LPAD", bind_pad, |_| Ok(plain(|a| pad(a, true)))).failing(|_| true),
     ScalarFunction::new("RPAD", bind_pad, |_| Ok(plain(|a| pad(a, false)))).failing(|_| true),
 ];
@@ -35,8 +41,9 @@ fn bind_trim(binding: &mut Binding) -> Result<LogicalType> {
     binding.count(3..=3)?;
     let mode = binding.literal_text(0)?;
     if !["BOTH", "LEADING", "TRAILING"].contains(&mode) {
-        return Err(Error::user(format!("TRIM has no mode {mode}"))
-            .hint("modes: BOTH, LEADING, TRAILING"));
+        return Err(
+            Error::user(format!("TRIM has no mode {mode}")).hint("modes: BOTH, LEADING, TRAILING")
+        );
     }
     binding.strings()?;
     Ok(binding.result(TypeRoot::STRING))
