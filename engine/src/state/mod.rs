@@ -2,6 +2,15 @@
 //!
 //! Doors: `state` uses `types` and `stream`. Deliberately absent: operators' meanings, files (see `checkpoint`).
 
+mod backend;
+#[cfg(test)]
+mod conformance;
+mod group_table;
+mod row_store;
 mod snapshot;
 
+pub use backend::{HashMapStateBackend, StateBackend};
+pub use group_table::{GroupTable, Groups};
+pub(crate) use group_table::{fixed_array, is_fixed, with_fixed_values};
+pub use row_store::RowStore;
 pub use snapshot::{KEY_GROUP_COLUMN, StateSnapshot, StateTable, TableScope};

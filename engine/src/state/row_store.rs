@@ -1,0 +1,246 @@
+//! Rows kept in Arrow blocks, by namespace: the buffer of windows that need whole rows.
+//!
+//! A namespace is a number by which rows are taken out again, mostly a window end. Rows are appended block by block, copied
+//! free of the batch they came in, and small blocks are folded together, so that a window fed one row at a time does not
+//! become a heap of tiny arrays. Taking a namespace yields its rows in order of arrival and frees them.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt64Array};
+use arrow::compute;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
+
+use super::KEY_GROUP_COLUMN;
+use crate::error::Result;
+use crate::stream::KeyGroup;
+
+/// Blocks up to this many rows are folded together.
+const FOLD_ROWS: usize = 8192;
+
+/// Rows of one schema with the hash of each row's key, by namespace.
+#[derive(Debug)]
+pub struct RowStore {
+    schema: SchemaRef,
+    namespaces: BTreeMap<i64, Vec<Block>>,
+}
+
+#[derive(Debug)]
+struct Block {
+    rows: RecordBatch,
+    hashes: Vec<u64>,
+}
+
+impl RowStore {
+    /// An empty store for rows of this schema.
+    pub fn new(schema: SchemaRef) -> Self {
+        RowStore {
+            schema,
+            namespaces: BTreeMap::new(),
+        }
+    }
+
+    /// The columns of the rows.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Whether no row is kept.
+    pub fn is_empty(&self) -> bool {
+        self.namespaces.is_empty()
+    }
+
+    /// Bytes held.
+    pub fn size_bytes(&self) -> usize {
+        let blocks = self.namespaces.values().flatten();
+        blocks
+            .map(|block| block.rows.get_array_memory_size() + block.hashes.capacity() * 8)
+            .sum()
+    }
+
+    /// Adds rows behind those of the namespace; `hashes` are the hashes of their keys.
+    pub fn append(&mut self, namespace: i64, rows: RecordBatch, hashes: &[u64]) -> Result<()> {
+        assert_eq!(rows.num_rows(), hashes.len(), "a hash for every row");
+        if hashes.is_empty() {
+            return Ok(());
+        }
+        let blocks = self.namespaces.entry(namespace).or_default();
+        blocks.push(Block {
+            rows: without_slack(rows)?,
+            hashes: hashes.to_vec(),
+        });
+        // Like a binary counter: a block joins its neighbour once it is about as big, so that each row is copied a few times.
+        while let [.., older, newer] = blocks.as_mut_slice() {
+            let together = older.hashes.len() + newer.hashes.len();
+            if together > FOLD_ROWS || older.hashes.len() > 2 * newer.hashes.len() {
+                break;
+            }
+            older.rows = compute::concat_batches(&self.schema, [&older.rows, &newer.rows])?;
+            older.hashes.append(&mut newer.hashes);
+            blocks.pop();
+        }
+        Ok(())
+    }
+
+    /// The namespaces with rows, in order.
+    pub fn namespaces(&self) -> impl Iterator<Item = i64> + '_ {
+        self.namespaces.keys().copied()
+    }
+
+    /// The first namespace with rows.
+    pub fn first_namespace(&self) -> Option<i64> {
+        self.namespaces.keys().next().copied()
+    }
+
+    /// The namespaces with rows up to and with `last`, in order.
+    pub fn namespaces_up_to(&self, last: i64) -> Vec<i64> {
+        self.namespaces
+            .range(..=last)
+            .map(|(key, _)| *key)
+            .collect()
+    }
+
+    /// Takes the rows of a namespace out, in order of arrival, with their hashes.
+    pub fn take(&mut self, namespace: i64) -> Result<Option<(RecordBatch, Vec<u64>)>> {
+        let Some(mut blocks) = self.namespaces.remove(&namespace) else {
+            return Ok(None);
+        };
+        if blocks.len() == 1 {
+            let block = blocks.pop().expect("there is one");
+            return Ok(Some((block.rows, block.hashes)));
+        }
+        let rows = compute::concat_batches(&self.schema, blocks.iter().map(|block| &block.rows))?;
+        let hashes = blocks
+            .iter()
+            .flat_map(|block| &block.hashes)
+            .copied()
+            .collect();
+        Ok(Some((rows, hashes)))
+    }
+
+    /// All rows, for a snapshot: key_group, namespace, hash, then the columns. Rows of a namespace keep their order.
+    pub fn snapshot(&self, max_parallelism: u16) -> Result<Vec<RecordBatch>> {
+        let schema = self.snapshot_schema();
+        let mut batches = Vec::new();
+        for (namespace, blocks) in &self.namespaces {
+            for Block { rows, hashes } in blocks {
+                let groups = hashes
+                    .iter()
+                    .map(|hash| KeyGroup::of_hash(*hash, max_parallelism).0);
+                let mut columns: Vec<ArrayRef> = vec![
+                    Arc::new(UInt16Array::from_iter_values(groups)),
+                    Arc::new(Int64Array::from(vec![*namespace; hashes.len()])),
+                    Arc::new(UInt64Array::from(hashes.clone())),
+                ];
+                columns.extend_from_slice(rows.columns());
+                batches.push(RecordBatch::try_new(schema.clone(), columns)?);
+            }
+        }
+        Ok(batches)
+    }
+
+    /// Adds the rows of snapshots, this instance's or others'.
+    pub fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        for batch in batches {
+            let namespaces = batch.column(1).as_primitive::<Int64Type>().values();
+            let hashes = batch.column(2).as_primitive::<UInt64Type>().values();
+            let columns: Vec<usize> = (3..batch.num_columns()).collect();
+            let rows = batch.project(&columns)?;
+            let rows = RecordBatch::try_new(self.schema.clone(), rows.columns().to_vec())?;
+            for run in runs(namespaces) {
+                let (first, length) = (*run.start(), run.end() - run.start() + 1);
+                let rows = rows.slice(first, length);
+                self.append(namespaces[first], rows, &hashes[run])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn snapshot_schema(&self) -> SchemaRef {
+        let mut fields = vec![
+            Arc::new(Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+            Arc::new(Field::new("namespace", DataType::Int64, false)),
+            Arc::new(Field::new("hash", DataType::UInt64, false)),
+        ];
+        fields.extend(self.schema.fields().iter().cloned());
+        Arc::new(ArrowSchema::new(fields))
+    }
+}
+
+/// The runs of equal values.
+fn runs(values: &[i64]) -> impl Iterator<Item = RangeInclusive<usize>> + '_ {
+    let mut next = 0;
+    values.chunk_by(|a, b| a == b).map(move |run| {
+        let first = next;
+        next += run.len();
+        first..=next - 1
+    })
+}
+
+/// A copy where the rows are a small part of larger buffers, which they would keep alive.
+fn without_slack(rows: RecordBatch) -> Result<RecordBatch> {
+    let used: usize = rows
+        .columns()
+        .iter()
+        .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
+        .sum();
+    if rows.get_array_memory_size() <= 2 * used + 4096 {
+        return Ok(rows);
+    }
+    let indices = arrow::array::UInt32Array::from_iter_values(0..rows.num_rows() as u32);
+    Ok(compute::take_record_batch(&rows, &indices)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(values: std::ops::Range<i64>) -> RecordBatch {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+        RecordBatch::try_from_iter_with_nullable([("v", column, true)]).unwrap()
+    }
+
+    #[test]
+    fn rows_come_back_in_order_of_arrival_and_are_then_gone() {
+        let mut store = RowStore::new(rows(0..0).schema());
+        for value in 0..1000 {
+            let namespace = 10 + value % 2;
+            store
+                .append(namespace, rows(value..value + 1), &[value as u64])
+                .unwrap();
+        }
+        assert_eq!(store.namespaces_up_to(10), [10]);
+        assert!(store.namespaces.values().all(|blocks| blocks.len() < 12));
+        let (taken, hashes) = store.take(11).unwrap().unwrap();
+        let expected: Vec<i64> = (0..500).map(|value| 2 * value + 1).collect();
+        assert_eq!(
+            taken.column(0).as_primitive::<Int64Type>().values(),
+            &expected[..]
+        );
+        assert_eq!(hashes[1], 3);
+        assert!(store.take(11).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_slice_does_not_keep_its_batch_alive() {
+        let mut store = RowStore::new(rows(0..0).schema());
+        store
+            .append(1, rows(0..100_000).slice(5, 2), &[1, 2])
+            .unwrap();
+        assert!(store.size_bytes() < 4096, "{}", store.size_bytes());
+    }
+
+    #[test]
+    fn a_snapshot_restores_elsewhere() {
+        let mut store = RowStore::new(rows(0..0).schema());
+        store.append(5, rows(0..3), &[1 << 60, 2, 3]).unwrap();
+        store.append(4, rows(3..4), &[9]).unwrap();
+        let batches = store.snapshot(128).unwrap();
+        assert_eq!(batches[0].schema().field(0).name(), KEY_GROUP_COLUMN);
+        let mut other = RowStore::new(rows(0..0).schema());
+        other.restore(&batches).unwrap();
+        assert_eq!(other.take(5).unwrap(), store.take(5).unwrap());
+        assert_eq!(other.take(4).unwrap(), store.take(4).unwrap());
+    }
+}
