@@ -5,6 +5,7 @@
 //!
 //! Doors: `functions` use `types`, `stream` and `expr`. Deliberately absent: SQL text, plans.
 
+pub mod aggregate;
 mod aggregate_binding;
 mod aggregate_call;
 mod binding;
