@@ -105,6 +105,11 @@ impl ConnectorRegistry {
             .insert(factory.identifier().to_string(), factory);
     }
 
+    /// All connectors, by identifier.
+    pub fn factories(&self) -> impl Iterator<Item = &Arc<dyn ConnectorFactory>> {
+        self.factories.values()
+    }
+
     /// The factory for a table, after checking that every option is known.
     pub fn for_table(
         &self,
