@@ -5,13 +5,8 @@
 //!
 //! Doors: `functions` use `types`, `stream` and `expr`. Deliberately absent: SQL text, plans.
 
-<<<<<<< HEAD
-pub mod aggregate;
-mod aggregate_binding;
-=======
 mod aggregate_binding;
 pub mod aggregate;
->>>>>>> main
 mod aggregate_call;
 mod binding;
 mod registry;

@@ -23,6 +23,7 @@ mod window_buffer;
 mod window_deduplicate;
 mod window_join;
 mod window_rank;
+mod window_reduce;
 mod window_table_function;
 
 pub use calc::{CalcOperator, CalcSpec};
@@ -39,7 +40,10 @@ pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
 pub use union::UnionOperator;
 pub use values::ValuesSource;
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};
-pub use window_deduplicate::{KeepRow, WindowDeduplicateOperator, WindowDeduplicateSpec};
+pub use window_deduplicate::{
+    KeepRow, WindowDeduplicate, WindowDeduplicateOperator, WindowDeduplicateSpec,
+};
 pub use window_join::{JoinCondition, WindowJoinOperator, WindowJoinSide, WindowJoinSpec};
-pub use window_rank::{WindowRankOperator, WindowRankSpec};
+pub use window_rank::{WindowRank, WindowRankOperator, WindowRankSpec};
+pub use window_reduce::{ReduceWindow, WindowReduceOperator};
 pub use window_table_function::WindowTableFunctionOperator;
