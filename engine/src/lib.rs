@@ -36,5 +36,7 @@ pub mod runtime;
 
 pub mod environment;
 
+pub mod testing;
+
 pub use config::SessionConfig;
 pub use error::{Error, ErrorKind, Result};

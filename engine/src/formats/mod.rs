@@ -5,8 +5,10 @@
 mod columns;
 pub mod format;
 mod number_text;
+mod text_value;
 mod time_text;
 
+pub mod csv;
 pub mod json;
 pub(crate) mod parquet;
 
@@ -16,7 +18,7 @@ pub use format::{Decoded, Decoder, Encoder, Format, FormatContext};
 
 /// The formats of records.
 pub fn all() -> Vec<Arc<dyn Format>> {
-    vec![Arc::new(json::JsonFormat)]
+    vec![Arc::new(json::JsonFormat), Arc::new(csv::CsvFormat)]
 }
 
 /// The format that `'format' = '…'` names.

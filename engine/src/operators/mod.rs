@@ -1,6 +1,6 @@
 //! What happens to rows: one operator a file, under Flink's name for it.
 //!
-//! Doors: `operators` use `types`, `stream`, `expr`, `functions`, `window` and `state`; only `source.rs` and `sink.rs`
+//! Doors: `operators` use `types`, `stream`, `expr`, `functions`, `window`, `watermark` and `state`; only `source.rs` and `sink.rs`
 //! touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
 
 mod calc;
@@ -17,6 +17,13 @@ mod source;
 pub(crate) mod test_bench;
 mod union;
 mod values;
+mod window_buffer;
+mod window_deduplicate;
+mod window_join;
+mod window_rank;
+mod window_table_function;
+mod local_window_aggregate;
+mod window_aggregate;
 
 pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
@@ -30,3 +37,9 @@ pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
 pub use union::UnionOperator;
 pub use values::ValuesSource;
+pub use window_deduplicate::{KeepRow, WindowDeduplicateOperator, WindowDeduplicateSpec};
+pub use window_join::{JoinCondition, WindowJoinOperator, WindowJoinSide, WindowJoinSpec};
+pub use window_rank::{WindowRankOperator, WindowRankSpec};
+pub use window_table_function::WindowTableFunctionOperator;
+pub use local_window_aggregate::LocalWindowAggregateOperator;
+pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};

@@ -32,6 +32,7 @@ pub(crate) fn required_columns(graph: &LogicalGraph) -> Vec<Vec<usize>> {
 /// The column that is kept where nobody asks for one: one that is read anyway, or the narrowest.
 fn stand_in(node: &LogicalNode) -> Option<usize> {
     let read = match node.plan {
+        LogicalPlan::Scan(scan) => scan.table.watermark.as_ref().map(|watermark| watermark.column),
         LogicalPlan::Filter(filter) => filter.condition.columns().first().copied(),
         LogicalPlan::WindowTableFunction(function) => Some(function.time_column),
         LogicalPlan::RowNumber(number) => number.order_by.first().map(|key| key.column),

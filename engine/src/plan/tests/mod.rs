@@ -8,6 +8,7 @@ mod ranks;
 mod shape;
 mod sharing;
 mod sources;
+mod sql;
 mod window_aggregates;
 
 use std::collections::BTreeMap;

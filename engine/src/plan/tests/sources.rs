@@ -17,9 +17,10 @@ fn computed_columns_stand_between_the_scan_and_the_watermark() {
     watermark.expression = column(&schema, "ts");
     let query = columns(scan(spec), &["d", "ts"]);
     check(&explained(query), "
-        WatermarkAssigner(rowtime=[ts], watermark=[ts])
-        +- Calc(select=[ts, (v * 2) AS d])
-           +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v, ts])
+        Calc(select=[d, ts])
+        +- WatermarkAssigner(rowtime=[ts], watermark=[ts])
+           +- Calc(select=[ts, (v * 2) AS d])
+              +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v, ts])
     ");
 }
 
@@ -30,7 +31,7 @@ fn a_count_without_columns_still_reads_one() {
     let query = select(scan(spec), &[("one", &|_| number(1))]);
     check(&explained(query), "
         Calc(select=[1 AS one])
-        +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[k])
+        +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v])
     ");
 }
 

@@ -185,10 +185,9 @@ fn the_function_alone_is_a_node() {
     check(&explained(columns(windowed(scan(table("t")), hop, "ts"), &["v", "window_end"])), "
         Calc(select=[v, window_end])
         +- WindowTableFunction(window=[HOP(time_col=[ts], size=[10 s], slide=[5 s])])
-           +- Calc(select=[v, ts])
-              +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
-                 +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v, ts])
-    ".replace("              +- Calc(select=[v, ts])\n   ", "").as_str());
+           +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
+              +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v, ts])
+    ");
 }
 
 fn sessions(input: LogicalPlan) -> LogicalPlan {

@@ -1,0 +1,295 @@
+//! Window deduplication: the first or the last row by event time of each window and partition, when the window ends.
+
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute;
+use arrow::datatypes::SchemaRef;
+
+use super::window_buffer::{Due, Emission, FireQueue, WindowBuffer, partition_ids};
+use super::{Context, Flow, InputIndex, Operator, Output};
+use crate::error::Result;
+use crate::state::{StateBackend, StateSnapshot};
+use crate::stream::{ChangelogBatch, CheckpointId};
+use crate::types::{EventTime, ProcessingTime, Schema};
+use crate::watermark::watermark_millis;
+use crate::window::WindowTime;
+
+const STATE: &str = "rows";
+
+/// A window is thinned out to one row a partition when it has grown by so many rows, or has doubled.
+const THIN_OUT_ROWS: usize = 8192;
+
+/// Which row of several stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeepRow {
+    /// The one with the earliest time; of several, the one that came first.
+    First,
+    /// The one with the latest time; of several, the one that came last.
+    Last,
+}
+
+/// What a window deduplication does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowDeduplicateSpec {
+    /// The columns of input and output.
+    pub schema: Schema,
+    /// The column of the window's end.
+    pub window_end: usize,
+    /// The clock of the window.
+    pub window_time: WindowTime,
+    /// PARTITION BY without the window's end. (With sessions the window's start belongs to it.)
+    pub partition_keys: Vec<usize>,
+    /// The event-time column of ORDER BY.
+    pub order_column: usize,
+    /// Which row stays.
+    pub keep: KeepRow,
+}
+
+/// Takes inserts with their windows attached, gives inserts; late rows go to the late rows.
+/// State: rows of open windows, about two for each partition or a few thousand.
+pub struct WindowDeduplicateOperator {
+    spec: WindowDeduplicateSpec,
+    schema: SchemaRef,
+    buffer: WindowBuffer,
+    fires: FireQueue,
+    emission: Emission,
+    sizes: std::collections::BTreeMap<i64, (usize, usize)>,
+}
+
+impl WindowDeduplicateOperator {
+    /// An operator as `spec` says.
+    pub fn new(spec: WindowDeduplicateSpec, backend: &dyn StateBackend) -> Result<Self> {
+        let schema = spec.schema.to_arrow();
+        Ok(WindowDeduplicateOperator {
+            buffer: WindowBuffer::new(
+                schema.clone(),
+                spec.window_end,
+                spec.partition_keys.clone(),
+                &spec.window_time,
+                backend,
+            )?,
+            schema,
+            fires: FireQueue::new(&spec.window_time)?,
+            emission: Emission::default(),
+            sizes: Default::default(),
+            spec,
+        })
+    }
+
+    /// The row of each partition that stays, in order of arrival.
+    fn kept(&self, rows: &RecordBatch, hashes: &[u64]) -> Result<Vec<u32>> {
+        let partitions = partition_ids(rows, &self.spec.partition_keys, hashes)?;
+        let times = watermark_millis(rows.column(self.spec.order_column))?;
+        Ok(kept_rows(&partitions, &times, self.spec.keep))
+    }
+
+    fn grow(&mut self, window_end: i64, added: usize) -> Result<()> {
+        let (rows, limit) = self.sizes.entry(window_end).or_insert((0, THIN_OUT_ROWS));
+        *rows += added;
+        if rows <= limit {
+            return Ok(());
+        }
+        let (rows, hashes) = self.buffer.take(window_end)?;
+        let kept = self.kept(&rows, &hashes)?;
+        let limit = THIN_OUT_ROWS.max(2 * kept.len());
+        self.sizes.insert(window_end, (kept.len(), limit));
+        let hashes: Vec<u64> = kept.iter().map(|row| hashes[*row as usize]).collect();
+        let rows = compute::take_record_batch(&rows, &UInt32Array::from(kept))?;
+        self.buffer.put_back(window_end, rows, &hashes)
+    }
+
+    fn fire(&mut self, window_end: i64) -> Result<RecordBatch> {
+        self.sizes.remove(&window_end);
+        let (rows, hashes) = self.buffer.take(window_end)?;
+        let kept = UInt32Array::from(self.kept(&rows, &hashes)?);
+        let rows = compute::take_record_batch(&rows, &kept)?;
+        debug_assert_eq!(rows.schema(), self.schema);
+        Ok(rows)
+    }
+
+    fn work_off(&mut self, out: &mut Output) -> Result<Flow> {
+        loop {
+            if self.emission.emit(out) == Flow::Blocked {
+                return Ok(Flow::Blocked);
+            }
+            match self.fires.next(self.buffer.first_window()) {
+                Some(Due::Window(end)) => {
+                    let rows = self.fire(end)?;
+                    self.emission.start(rows);
+                }
+                Some(Due::Watermark(watermark)) => out.watermark(watermark),
+                None => return Ok(Flow::Done),
+            }
+        }
+    }
+}
+
+/// The row of each partition that stays, of rows in order of arrival; sorted.
+fn kept_rows(partitions: &[u32], times: &[i64], keep: KeepRow) -> Vec<u32> {
+    let count = partitions.iter().max().map_or(0, |last| *last as usize + 1);
+    let mut kept: Vec<Option<u32>> = vec![None; count];
+    for (row, partition) in partitions.iter().enumerate() {
+        let best = &mut kept[*partition as usize];
+        let wins = best.is_none_or(|best| match keep {
+            KeepRow::First => times[row] < times[best as usize],
+            KeepRow::Last => times[row] >= times[best as usize],
+        });
+        if wins {
+            *best = Some(row as u32);
+        }
+    }
+    let mut rows: Vec<u32> = kept.into_iter().flatten().collect();
+    rows.sort_unstable();
+    rows
+}
+
+impl Operator for WindowDeduplicateOperator {
+    fn process_batch(
+        &mut self,
+        ctx: &mut Context,
+        _input: InputIndex,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        self.fires.on_steps(&batch.steps);
+        for (window_end, rows) in self.buffer.add(ctx, batch, out)? {
+            self.grow(window_end, rows)?;
+        }
+        Ok(Flow::Done)
+    }
+
+    fn process_watermark(
+        &mut self,
+        _ctx: &mut Context,
+        watermark: EventTime,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        self.fires.on_watermark(watermark);
+        self.work_off(out)
+    }
+
+    fn resume(&mut self, _ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.work_off(out)
+    }
+
+    fn next_processing_timer(&self) -> Option<ProcessingTime> {
+        self.fires.timer(self.buffer.first_window())
+    }
+
+    fn on_processing_time(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.fires.on_processing_time(ctx.processing_time());
+        self.work_off(out)
+    }
+
+    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(STATE, self.buffer.snapshot(ctx)?);
+        Ok(snapshot)
+    }
+
+    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.buffer.restore(snapshot.batches(STATE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::test_bench::check;
+    use crate::state::HashMapStateBackend;
+    use crate::types::{Field, LogicalType, TypeRoot};
+
+    fn check_keep(keep: KeepRow, window_time: WindowTime, stream: &str, expected: &str) {
+        let time = LogicalType::nullable(TypeRoot::Timestamp(3));
+        let schema = Schema::new(vec![
+            Field::new("k", LogicalType::STRING),
+            Field::new("v", LogicalType::INT),
+            Field::new("ts", time.clone()),
+            Field::new("window_end", time),
+        ]);
+        let spec = WindowDeduplicateSpec {
+            schema: schema.clone(),
+            window_end: 3,
+            window_time,
+            partition_keys: vec![0],
+            order_column: 2,
+            keep,
+        };
+        check(
+            || WindowDeduplicateOperator::new(spec.clone(), &HashMapStateBackend).unwrap(),
+            &[&schema],
+            stream,
+            expected,
+        );
+    }
+
+    const STREAM: &str = "
+        +I a, 1, 5, 10
+        +I b, 2, 6, 10
+        +I a, 3, 5, 10      // the same time
+        +I a, 4, 12, 20
+        +I b, 5, 4, 10
+        -- watermark 9
+        +I b, 6, 3, 10      // late
+        +I b, 7, 11, 20
+        -- end
+    ";
+
+    #[test]
+    fn the_first_row_is_the_earliest_and_of_equal_ones_the_first_to_come() {
+        check_keep(
+            KeepRow::First,
+            WindowTime::EventTimestamp,
+            STREAM,
+            "
+                +I a, 1, 5, 10
+                +I b, 5, 4, 10
+                -- watermark 9
+                +I a, 4, 12, 20
+                +I b, 7, 11, 20
+                -- watermark end
+                late b, 6, 3, 10
+            ",
+        );
+    }
+
+    #[test]
+    fn the_last_row_is_the_latest_and_of_equal_ones_the_last_to_come() {
+        check_keep(
+            KeepRow::Last,
+            WindowTime::EventTimestamp,
+            STREAM,
+            "
+                +I b, 2, 6, 10
+                +I a, 3, 5, 10
+                -- watermark 9
+                +I a, 4, 12, 20
+                +I b, 7, 11, 20
+                -- watermark end
+                late b, 6, 3, 10
+            ",
+        );
+    }
+
+    #[test]
+    fn processing_time_windows_fire_by_the_clock_and_not_at_the_end() {
+        check_keep(
+            KeepRow::First,
+            WindowTime::Processing {
+                time_zone: "UTC".to_string(),
+            },
+            "
+                +I a, 1, 5, 10
+                +I a, 2, 15, 20
+                -- clock 8
+                -- watermark 100
+                -- clock 9
+                -- end
+            ",
+            "
+                -- watermark 100
+                +I a, 1, 5, 10
+                -- watermark end
+            ",
+        );
+    }
+}
