@@ -7,15 +7,15 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::options::TableOptions;
 use super::{Committable, ConnectorFactory, Sink, SinkWriter, TableDescriptor};
 use crate::config::{OptionSpec, OptionType};
 use crate::error::{Error, Result};
+use crate::expr::ValueFormatter;
 use crate::operators::Subtask;
 use crate::stream::{ChangelogBatch, CheckpointId};
-use crate::types::{ChangelogMode, RowKinds};
+use crate::types::{ChangelogMode, RowKinds, TimeZone};
 
 /// `'connector' = 'print'`.
 pub struct PrintFactory;
@@ -55,8 +55,14 @@ impl ConnectorFactory for PrintFactory {
             None | Some("") => String::new(),
             Some(identifier) => format!("{identifier}> "),
         };
+        let zone = TimeZone::parse(&descriptor.time_zone)?;
+        let fields = &descriptor.physical.fields;
         Ok(Arc::new(PrintSink {
             prefix,
+            formatters: fields
+                .iter()
+                .map(|field| ValueFormatter::new(&field.logical_type, &zone))
+                .collect(),
             to_error: options.boolean("standard-error"),
         }))
     }
@@ -65,6 +71,7 @@ impl ConnectorFactory for PrintFactory {
 struct PrintSink {
     prefix: String,
     to_error: bool,
+    formatters: Arc<[ValueFormatter]>,
 }
 
 impl Sink for PrintSink {
@@ -72,7 +79,8 @@ impl Sink for PrintSink {
         Ok(Box::new(PrintWriter {
             prefix: self.prefix.clone(),
             to_error: self.to_error,
-            lines: Vec::new(),
+            formatters: self.formatters.clone(),
+            lines: String::new(),
         }))
     }
 
@@ -88,19 +96,34 @@ impl Sink for PrintSink {
 struct PrintWriter {
     prefix: String,
     to_error: bool,
+    /// One a column.
+    formatters: Arc<[ValueFormatter]>,
     /// The lines of one batch.
-    lines: Vec<u8>,
+    lines: String,
 }
 
 impl SinkWriter for PrintWriter {
     fn write(&mut self, batch: &ChangelogBatch) -> Result<()> {
         self.lines.clear();
-        write_lines(&self.prefix, &batch.rows, &batch.kinds, &mut self.lines)?;
+        let formatters = &self.formatters;
+        assert_eq!(
+            formatters.len(),
+            batch.rows.num_columns(),
+            "a sink gets its own columns"
+        );
+        write_lines(
+            &self.prefix,
+            formatters,
+            &batch.rows,
+            &batch.kinds,
+            &mut self.lines,
+        );
+        let lines = self.lines.as_bytes();
         let written = if self.to_error {
-            std::io::stderr().lock().write_all(&self.lines)
+            std::io::stderr().lock().write_all(lines)
         } else {
             let mut out = std::io::stdout().lock();
-            out.write_all(&self.lines).and_then(|()| out.flush())
+            out.write_all(lines).and_then(|()| out.flush())
         };
         written
             .map_err(|error| Error::external(format!("the terminal does not take rows: {error}")))
@@ -111,40 +134,34 @@ impl SinkWriter for PrintWriter {
     }
 }
 
+/// Appends a line a row.
 fn write_lines(
     prefix: &str,
+    formatters: &[ValueFormatter],
     rows: &RecordBatch,
     kinds: &RowKinds,
-    lines: &mut Vec<u8>,
-) -> Result<()> {
-    let options = FormatOptions::default()
-        .with_null("NULL")
-        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.3f"))
-        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.3f"));
-    let columns = rows
-        .columns()
-        .iter()
-        .map(|column| ArrayFormatter::try_new(column, &options))
-        .collect::<Result<Vec<_>, _>>()?;
+    lines: &mut String,
+) {
     for row in 0..rows.num_rows() {
-        lines.extend_from_slice(prefix.as_bytes());
-        lines.extend_from_slice(kinds.get(row).symbol().as_bytes());
-        lines.push(b'[');
-        for (index, column) in columns.iter().enumerate() {
+        lines.push_str(prefix);
+        lines.push_str(kinds.get(row).symbol());
+        lines.push('[');
+        for (index, (formatter, column)) in formatters.iter().zip(rows.columns()).enumerate() {
             if index > 0 {
-                lines.extend_from_slice(b", ");
+                lines.push_str(", ");
             }
-            write!(lines, "{}", column.value(row))?;
+            if !formatter.write(lines, column, row) {
+                lines.push_str("null");
+            }
         }
-        lines.extend_from_slice(b"]\n");
+        lines.push_str("]\n");
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::RowKind;
+    use crate::types::{LogicalType, RowKind, TypeRoot};
     use arrow::array::{ArrayRef, Int64Array, StringArray, TimestampMillisecondArray};
 
     #[test]
@@ -162,11 +179,18 @@ mod tests {
         ])
         .unwrap();
         let kinds = RowKinds::new(&[RowKind::Insert, RowKind::Delete]);
-        let mut lines = Vec::new();
-        write_lines("out> ", &rows, &kinds, &mut lines).unwrap();
+        let types = [
+            LogicalType::STRING,
+            LogicalType::BIGINT,
+            LogicalType::nullable(TypeRoot::Timestamp(3)),
+        ];
+        let formatters =
+            types.map(|logical_type| ValueFormatter::new(&logical_type, &TimeZone::UTC));
+        let mut lines = String::new();
+        write_lines("out> ", &formatters, &rows, &kinds, &mut lines);
         assert_eq!(
-            String::from_utf8(lines).unwrap(),
-            "out> +I[x, y, 1, 1970-01-01 00:00:00.000]\nout> -D[NULL, 2, 1970-01-01 00:00:01.500]\n"
+            lines,
+            "out> +I[x, y, 1, 1970-01-01 00:00:00.000]\nout> -D[null, 2, 1970-01-01 00:00:01.500]\n"
         );
     }
 }

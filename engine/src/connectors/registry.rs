@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{BlackholeFactory, ConnectorRegistry, DatagenFactory, FilesystemFactory, NexmarkFactory, PrintFactory};
+use super::{
+    BlackholeFactory, ConnectorRegistry, DatagenFactory, FilesystemFactory, NexmarkFactory,
+    PrintFactory,
+};
 
 /// All connectors of this build.
 pub fn standard_registry() -> ConnectorRegistry {

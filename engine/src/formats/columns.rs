@@ -397,7 +397,9 @@ fn map(
 
 /// The only way in which arrays built here can fail to fit together.
 fn null_inside(error: arrow::error::ArrowError) -> Error {
-    Error::data(format!("a NULL stands where its type says NOT NULL: {error}"))
+    Error::data(format!(
+        "a NULL stands where its type says NOT NULL: {error}"
+    ))
 }
 
 fn take_values<T: arrow::datatypes::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer<T> {

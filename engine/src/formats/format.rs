@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{
+    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+};
 
 use crate::config::OptionSpec;
 use crate::error::{Error, Result};
@@ -89,11 +92,45 @@ pub trait Encoder: Send {
 }
 
 /// Refuses changes that a format of plain rows cannot express.
-pub(super) fn only_inserts(kinds: &RowKinds, format: &str, table: &str) -> Result<()> {
-    if kinds.is_insert_only() || kinds.bytes().is_some_and(|bytes| bytes.iter().all(|kind| *kind == 0)) {
+pub(crate) fn only_inserts(kinds: &RowKinds, format: &str, table: &str) -> Result<()> {
+    if kinds.is_insert_only()
+        || kinds
+            .bytes()
+            .is_some_and(|bytes| bytes.iter().all(|kind| *kind == 0))
+    {
         return Ok(());
     }
     Err(Error::internal(format!(
         "table \"{table}\": the format '{format}' writes only inserted rows, and got an update or a deletion"
     )))
+}
+
+/// The value of an option.
+pub(super) fn option<'a>(options: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
+    options.get(key).map(String::as_str)
+}
+
+/// Whether a BOOLEAN option with default false is set.
+pub(super) fn is_true(options: &BTreeMap<String, String>, key: &str) -> bool {
+    option(options, key) == Some("true")
+}
+
+/// A text for a message: at most 80 characters.
+pub(super) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{} … ({} characters)", &text[..at], text.chars().count()),
+        None => text.to_string(),
+    }
+}
+
+/// The values of a timestamp column, whatever its unit.
+pub(super) fn timestamp_values(array: &ArrayRef, unit: TimeUnit) -> &[i64] {
+    match unit {
+        TimeUnit::Second | TimeUnit::Millisecond => {
+            array.as_primitive::<TimestampMillisecondType>().values()
+        }
+        TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().values(),
+        TimeUnit::Nanosecond => array.as_primitive::<TimestampNanosecondType>().values(),
+    }
 }

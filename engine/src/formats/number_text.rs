@@ -1,11 +1,16 @@
 //! Numbers as text, by Java's rules: what `parseInt`, `parseDouble` and `BigDecimal` read, and what they print.
 
+use std::io::Write;
+
 /// Without the characters up to the blank at both ends, as Java's `String.trim`.
 pub(super) fn trim(text: &[u8]) -> &[u8] {
     let Some(start) = text.iter().position(|byte| *byte > b' ') else {
         return &[];
     };
-    let end = text.iter().rposition(|byte| *byte > b' ').map_or(0, |last| last + 1);
+    let end = text
+        .iter()
+        .rposition(|byte| *byte > b' ')
+        .map_or(0, |last| last + 1);
     &text[start..end]
 }
 
@@ -28,7 +33,11 @@ pub(super) fn parse_integer(text: &[u8]) -> Option<i64> {
         }
         value = value.checked_mul(10)?.checked_sub(digit as i64)?;
     }
-    if negative { Some(value) } else { value.checked_neg() }
+    if negative {
+        Some(value)
+    } else {
+        value.checked_neg()
+    }
 }
 
 /// A floating-point number as `Double.parseDouble` reads it (but no hexadecimal): `NaN` and `Infinity` only in this spelling,
@@ -147,56 +156,93 @@ impl DecimalParts<'_> {
 
 /// Appends a DECIMAL as `BigDecimal.toString` (or, where `plain`, `toPlainString`) prints it.
 pub(super) fn write_decimal(unscaled: i128, scale: u8, plain: bool, out: &mut Vec<u8>) {
-    let digits = unscaled.unsigned_abs().to_string();
+    let mut room = [0_u8; 39];
+    let digits = digits_of(unscaled.unsigned_abs(), &mut room);
     let scale = scale as usize;
     if unscaled < 0 {
         out.push(b'-');
     }
-    let adjusted = digits.len() as i64 - 1 - scale as i64;
-    if adjusted < -6 && !plain {
-        write_scientific(&digits, adjusted, out);
-    } else if scale == 0 {
-        out.extend_from_slice(digits.as_bytes());
+    let exponent = digits.len() as i64 - 1 - scale as i64;
+    if exponent < -6 && !plain {
+        out.push(digits[0]);
+        if digits.len() > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[1..]);
+        }
+        out.push(b'E');
+        write_integer(exponent, out);
+    } else if digits.len() > scale {
+        let point = digits.len() - scale;
+        out.extend_from_slice(&digits[..point]);
+        if scale > 0 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[point..]);
+        }
     } else {
-        let padded = format!("{digits:0>width$}", width = scale + 1);
-        let point = padded.len() - scale;
-        out.extend_from_slice(&padded.as_bytes()[..point]);
-        out.push(b'.');
-        out.extend_from_slice(&padded.as_bytes()[point..]);
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', scale - digits.len()));
+        out.extend_from_slice(digits);
     }
 }
 
-fn write_scientific(digits: &str, exponent: i64, out: &mut Vec<u8>) {
-    out.extend_from_slice(&digits.as_bytes()[..1]);
-    if digits.len() > 1 {
-        out.push(b'.');
-        out.extend_from_slice(&digits.as_bytes()[1..]);
+fn digits_of(value: u128, room: &mut [u8; 39]) -> &[u8] {
+    let mut at = room.len();
+    let mut rest = value;
+    // 64-bit division is much the faster one.
+    while rest > u64::MAX as u128 {
+        at -= 1;
+        room[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
     }
-    out.extend_from_slice(format!("E{exponent:+}").as_bytes());
+    let mut rest = rest as u64;
+    loop {
+        at -= 1;
+        room[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            return &room[at..];
+        }
+    }
 }
 
 /// Appends a finite DOUBLE or FLOAT as Java prints it: plain from a thousandth to ten million, else `1.5E10`.
 pub(super) fn write_floating(value: impl std::fmt::LowerExp, out: &mut Vec<u8>) {
-    let shortest = format!("{value:e}");
-    let (mantissa, exponent) = shortest
-        .split_once('e')
-        .expect("the exponent form has an e");
-    let exponent: i32 = exponent.parse().expect("an exponent is a number");
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(magnitude) => ("-", magnitude),
-        None => ("", mantissa),
-    };
-    out.extend_from_slice(sign.as_bytes());
-    let digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
+    let start = out.len();
+    // The shortest digits that give the value again, such as `-1.25e-3`.
+    write!(out, "{value:e}").expect("a vector takes all bytes");
+    let mut room = [0_u8; 32];
+    let length = out.len() - start;
+    room[..length].copy_from_slice(&out[start..]);
+    out.truncate(start);
+    let shortest = &room[..length];
+    let at = memchr::memchr(b'e', shortest).expect("the exponent form has an e");
+    let exponent = parse_integer(&shortest[at + 1..]).expect("an exponent is a number") as i32;
+    let mut digits = [0_u8; 32];
+    let mut count = 0;
+    for byte in &shortest[..at] {
+        match byte {
+            b'-' => out.push(b'-'),
+            b'.' => {}
+            digit => {
+                digits[count] = *digit;
+                count += 1;
+            }
+        }
+    }
+    write_digits(&digits[..count], exponent, out);
+}
+
+fn write_digits(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     if digits == b"0" {
         out.extend_from_slice(b"0.0");
     } else if (-3..7).contains(&exponent) {
-        write_plain(&digits, exponent, out);
+        write_plain(digits, exponent, out);
     } else {
         out.push(digits[0]);
         out.push(b'.');
         out.extend_from_slice(if digits.len() > 1 { &digits[1..] } else { b"0" });
-        out.extend_from_slice(format!("E{exponent}").as_bytes());
+        out.push(b'E');
+        write_integer(exponent.into(), out);
     }
 }
 
@@ -210,27 +256,19 @@ fn write_plain(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     let point = exponent as usize + 1;
     out.extend((0..point).map(|place| digits.get(place).copied().unwrap_or(b'0')));
     out.push(b'.');
-    out.extend_from_slice(if digits.len() > point { &digits[point..] } else { b"0" });
+    out.extend_from_slice(if digits.len() > point {
+        &digits[point..]
+    } else {
+        b"0"
+    });
 }
 
 /// Appends a whole number.
 pub(super) fn write_integer(value: i64, out: &mut Vec<u8>) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    let mut rest = value.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
     if value < 0 {
-        at -= 1;
-        digits[at] = b'-';
+        out.push(b'-');
     }
-    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(digits_of(value.unsigned_abs().into(), &mut [0; 39]));
 }
 
 #[cfg(test)]
@@ -308,6 +346,12 @@ mod tests {
         assert_eq!(decimal(5, 3, false), "0.005");
         assert_eq!(decimal(1, 8, false), "1E-8");
         assert_eq!(decimal(12, 8, true), "0.00000012");
+        assert_eq!(decimal(123, 8, false), "0.00000123");
+        assert_eq!(decimal(0, 2, false), "0.00");
+        assert_eq!(decimal(7, 0, false), "7");
+        let widest = 10_i128.pow(38) - 1;
+        assert_eq!(decimal(-widest, 0, false), format!("-{widest}"));
+        assert_eq!(print(f64::MAX), "1.7976931348623157E308");
         let mut out = Vec::new();
         write_integer(i64::MIN, &mut out);
         assert_eq!(out, b"-9223372036854775808");

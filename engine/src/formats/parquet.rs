@@ -4,17 +4,79 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, ListArray, MapArray, PrimitiveArray, StructArray,
-};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, PrimitiveArray, StructArray};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     DataType, Field as ArrowField, Fields, TimeUnit, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use super::FormatContext;
+use super::format::option;
+use crate::config::{OptionSpec, OptionType};
 use crate::error::{Error, Result};
-use crate::types::LogicalType;
+use crate::types::{LogicalType, TypeRoot};
+
+/// The options of `'format' = 'parquet'`.
+pub(crate) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "parquet.compression",
+        OptionType::Enum(&["SNAPPY", "ZSTD", "LZ4_RAW", "UNCOMPRESSED"]),
+        Some("SNAPPY"),
+        "How a sink compresses pages.",
+    ),
+    OptionSpec::new(
+        "parquet.utc-timezone",
+        OptionType::Boolean,
+        Some("true"),
+        "Accepted for Flink's sake: TIMESTAMP values are read and written as they are, as Flink does in a JVM whose zone is UTC.",
+    ),
+    OptionSpec::new(
+        "parquet.write.int64.timestamp",
+        OptionType::Enum(&["true"]),
+        Some("true"),
+        "Timestamps are written as 64-bit integers, never as INT96.",
+    ),
+];
+
+/// Refuses types that Parquet, like Flink's format for it, cannot hold.
+pub(crate) fn check_types(context: &FormatContext) -> Result<()> {
+    for field in &context.physical.fields {
+        let root = &field.logical_type.root;
+        if matches!(
+            root,
+            TypeRoot::Null | TypeRoot::IntervalDayTime | TypeRoot::IntervalYearMonth
+        ) {
+            return Err(Error::unsupported(format!(
+                "table \"{}\": column \"{}\": {root} in Parquet",
+                context.table, field.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// How files of a table are written.
+pub(crate) fn writer_properties(context: &FormatContext) -> Result<WriterProperties> {
+    let compression = match option(&context.options, "parquet.compression") {
+        None | Some("SNAPPY") => Compression::SNAPPY,
+        Some("ZSTD") => Compression::ZSTD(ZstdLevel::default()),
+        Some("LZ4_RAW") => Compression::LZ4_RAW,
+        Some("UNCOMPRESSED") => Compression::UNCOMPRESSED,
+        Some(other) => {
+            return Err(Error::user(format!(
+                "table \"{}\": there is no 'parquet.compression' = '{other}'",
+                context.table
+            )));
+        }
+    };
+    Ok(WriterProperties::builder()
+        .set_compression(compression)
+        .build())
+}
 
 /// `array` as a column of `logical_type`. An error of the data where a value does not fit, of the user where the types have
 /// nothing to do with each other.
@@ -73,7 +135,10 @@ fn fits(from: &DataType, to: &DataType) -> bool {
         _ if to.is_integer() => from.is_integer(),
         Float32 | Float64 => from.is_floating() || matches!((from, to), (Int32, Float64)),
         Decimal128(..) => from.is_decimal() || from.is_integer(),
-        Utf8 => matches!(from, LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView),
+        Utf8 => matches!(
+            from,
+            LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView
+        ),
         Binary => matches!(
             from,
             LargeBinary | BinaryView | FixedSizeBinary(_) | Utf8 | LargeUtf8 | Utf8View
@@ -86,7 +151,12 @@ fn fits(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-fn timestamp(array: &ArrayRef, unit: TimeUnit, to_unit: TimeUnit, to: &DataType) -> std::result::Result<ArrayRef, Mismatch> {
+fn timestamp(
+    array: &ArrayRef,
+    unit: TimeUnit,
+    to_unit: TimeUnit,
+    to: &DataType,
+) -> std::result::Result<ArrayRef, Mismatch> {
     let values = match unit {
         TimeUnit::Second => array.as_primitive::<TimestampSecondType>().values(),
         TimeUnit::Millisecond => array.as_primitive::<TimestampMillisecondType>().values(),
@@ -97,7 +167,10 @@ fn timestamp(array: &ArrayRef, unit: TimeUnit, to_unit: TimeUnit, to: &DataType)
     // Coarser units cut downwards, also before 1970; finer ones must not wrap.
     let converted: Vec<i64> = if have >= want {
         let factor = have / want;
-        values.iter().map(|value| value.div_euclid(factor)).collect()
+        values
+            .iter()
+            .map(|value| value.div_euclid(factor))
+            .collect()
     } else {
         let factor = want / have;
         let multiply = |(row, value): (usize, &i64)| match value.checked_mul(factor) {
@@ -107,21 +180,29 @@ fn timestamp(array: &ArrayRef, unit: TimeUnit, to_unit: TimeUnit, to: &DataType)
                 "{value} {unit:?}s since 1970 lie outside of the years 1677 to 2262"
             ))),
         };
-        values.iter().enumerate().map(multiply).collect::<std::result::Result<_, _>>()?
+        values
+            .iter()
+            .enumerate()
+            .map(multiply)
+            .collect::<std::result::Result<_, _>>()?
     };
     let nulls = array.nulls().cloned();
     Ok(match to_unit {
         TimeUnit::Second => Arc::new(
-            PrimitiveArray::<TimestampSecondType>::new(converted.into(), nulls).with_data_type(to.clone()),
+            PrimitiveArray::<TimestampSecondType>::new(converted.into(), nulls)
+                .with_data_type(to.clone()),
         ),
         TimeUnit::Millisecond => Arc::new(
-            PrimitiveArray::<TimestampMillisecondType>::new(converted.into(), nulls).with_data_type(to.clone()),
+            PrimitiveArray::<TimestampMillisecondType>::new(converted.into(), nulls)
+                .with_data_type(to.clone()),
         ),
         TimeUnit::Microsecond => Arc::new(
-            PrimitiveArray::<TimestampMicrosecondType>::new(converted.into(), nulls).with_data_type(to.clone()),
+            PrimitiveArray::<TimestampMicrosecondType>::new(converted.into(), nulls)
+                .with_data_type(to.clone()),
         ),
         TimeUnit::Nanosecond => Arc::new(
-            PrimitiveArray::<TimestampNanosecondType>::new(converted.into(), nulls).with_data_type(to.clone()),
+            PrimitiveArray::<TimestampNanosecondType>::new(converted.into(), nulls)
+                .with_data_type(to.clone()),
         ),
     })
 }
@@ -137,7 +218,9 @@ fn per_second(unit: TimeUnit) -> i64 {
 
 fn list(array: &ArrayRef, element: &Arc<ArrowField>) -> std::result::Result<ArrayRef, Mismatch> {
     let inner = match array.data_type() {
-        DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => inner,
+        DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
+            inner
+        }
         other => return Err(Mismatch::Type(other.clone())),
     };
     let plain = cast(array, &DataType::List(inner.clone()))?;
@@ -160,7 +243,11 @@ fn row(array: &StructArray, fields: &Fields) -> std::result::Result<ArrayRef, Mi
             None => Ok(arrow::array::new_null_array(field.data_type(), array.len())),
         })
         .collect::<std::result::Result<Vec<_>, _>>()?;
-    Ok(Arc::new(StructArray::try_new(fields.clone(), columns, array.nulls().cloned())?))
+    Ok(Arc::new(StructArray::try_new(
+        fields.clone(),
+        columns,
+        array.nulls().cloned(),
+    )?))
 }
 
 fn map(array: &MapArray, entries: &Arc<ArrowField>) -> std::result::Result<ArrayRef, Mismatch> {

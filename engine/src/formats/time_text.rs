@@ -70,16 +70,14 @@ fn split_date(text: &[u8]) -> Option<(i64, u32, u32, &[u8])> {
         return None;
     }
     let (month, day) = (two_digits(rest, 1)?, two_digits(rest, 4)?);
-    ((1..=12).contains(&month) && (1..=31).contains(&day)).then_some((
-        year,
-        month,
-        day,
-        &rest[6..],
-    ))
+    ((1..=12).contains(&month) && (1..=31).contains(&day)).then_some((year, month, day, &rest[6..]))
 }
 
 fn signed_year(text: &[u8]) -> Option<(i64, &[u8])> {
-    let length = text[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let length = text[1..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     let negative = text[0] == b'-';
     let shortest = if negative { 4 } else { 5 };
     if !(shortest..=9).contains(&length) {
@@ -162,7 +160,11 @@ pub(super) fn parse_timestamp(
     zoned: bool,
     unit: TimeUnit,
 ) -> Option<i64> {
-    let text = if zoned { text.strip_suffix(b"Z")? } else { text };
+    let text = if zoned {
+        text.strip_suffix(b"Z")?
+    } else {
+        text
+    };
     let (year, month, day, rest) = split_date(text)?;
     let (separator, clock) = rest.split_first()?;
     let (hour, minute, second, nanos, rest) = split_time(clock, style)?;
@@ -194,9 +196,7 @@ fn in_unit(seconds: i64, nanos: u32, unit: TimeUnit) -> Option<i64> {
         TimeUnit::Microsecond => seconds
             .checked_mul(1_000_000)?
             .checked_add(nanos as i64 / 1000),
-        TimeUnit::Nanosecond => {
-            i64::try_from(seconds as i128 * 1_000_000_000 + nanos as i128).ok()
-        }
+        TimeUnit::Nanosecond => i64::try_from(seconds as i128 * 1_000_000_000 + nanos as i128).ok(),
     }
 }
 
@@ -295,7 +295,10 @@ mod tests {
         assert_eq!(millis("1970-01-01 00:00:01.5", Sql, false), Some(1500));
         assert_eq!(millis("1969-12-31 23:59:59.9999", Sql, false), Some(-1));
         assert_eq!(millis("1970-01-01 24:00:00", Sql, false), Some(86_400_000));
-        assert_eq!(millis("1970-02-31 00:00:00", Sql, false), Some(58 * 86_400_000));
+        assert_eq!(
+            millis("1970-02-31 00:00:00", Sql, false),
+            Some(58 * 86_400_000)
+        );
         for wrong in [
             "",
             "1970-01-01",
@@ -315,7 +318,10 @@ mod tests {
     #[test]
     fn iso_timestamps_may_lack_seconds() {
         assert_eq!(millis("1970-01-01T00:01", Iso, false), Some(60_000));
-        assert_eq!(millis("1970-01-01T00:00:00.123456789", Iso, false), Some(123));
+        assert_eq!(
+            millis("1970-01-01T00:00:00.123456789", Iso, false),
+            Some(123)
+        );
         assert_eq!(millis("1970-01-01T00:00:00Z", Iso, true), Some(0));
         assert_eq!(millis("1970-01-01T00:00:00", Iso, true), None);
         assert_eq!(millis("1970-01-01 00:00:00", Iso, false), None);

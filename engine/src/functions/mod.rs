@@ -6,6 +6,7 @@
 //! Doors: `functions` use `types`, `stream` and `expr`. Deliberately absent: SQL text, plans.
 
 mod aggregate_binding;
+pub mod aggregate;
 mod aggregate_call;
 mod binding;
 mod registry;

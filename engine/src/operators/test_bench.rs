@@ -8,7 +8,7 @@
 //!     -- end                 // the end of bounded input, the largest watermark before it
 //! ```
 //!
-//! What comes out is written in the same way; a late row as `late 1, a`; of watermarks without a row between them only the
+//! What comes out is written in the same way, late rows (`late 1, a`) behind all else; of watermarks without a row between them only the
 //! last, the largest as `end`. [`check`] runs the stream with one row a batch,
 //! with batches as long as possible (watermarks inside become steps), with a snapshot and restore at every element, and
 //! with an output that is always full.
@@ -76,6 +76,7 @@ pub(crate) fn run<O: Operator>(
             bench.restore();
         }
     }
+    bench.text.lines.append(&mut bench.text.late);
     bench.text.lines
 }
 
@@ -303,6 +304,7 @@ impl<'a, O: Operator, F: Fn() -> O> TestBench<'a, O, F> {
 #[derive(Default)]
 pub(crate) struct StreamText {
     pub(crate) lines: Vec<String>,
+    late: Vec<String>,
     watermark: Option<EventTime>,
 }
 
@@ -343,7 +345,7 @@ impl StreamText {
 
     fn late(&mut self, late: LateRows) {
         for row in rows_text(&late.rows) {
-            self.lines.push(format!("late {row}"));
+            self.late.push(format!("late {row}"));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What the planner must know about an expression before it moves, copies or shares it.
 
 use crate::expr::{Expression, Literal};
+pub(crate) use crate::functions::can_fail;
+use crate::functions::is_deterministic;
 use crate::types::LogicalType;
 
 /// Functions that read the clock or the watermark: the same within a row, so they may be shared and moved with the row.
@@ -22,57 +24,48 @@ const RANDOM_FUNCTIONS: &[&str] = &["RAND", "RAND_INTEGER", "UUID"];
 
 /// Functions that cost about as much as reading a column.
 const CHEAP_FUNCTIONS: &[&str] = &[
-    "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "AND", "OR", "NOT", "IS NULL", "IS NOT NULL",
-    "IS TRUE", "IS FALSE",
-];
-
-/// Functions that give a value for every input.
-const TOTAL_FUNCTIONS: &[&str] = &[
     "=",
     "<>",
     "<",
     "<=",
     ">",
     ">=",
+    "+",
+    "-",
+    "*",
     "AND",
     "OR",
     "NOT",
     "IS NULL",
     "IS NOT NULL",
     "IS TRUE",
-    "IS NOT TRUE",
     "IS FALSE",
-    "IS NOT FALSE",
-    "IS DISTINCT FROM",
-    "IS NOT DISTINCT FROM",
-    "BETWEEN",
-    "NOT BETWEEN",
-    "IN",
-    "NOT IN",
-    "COALESCE",
-    "CASE",
-    "UPPER",
-    "LOWER",
 ];
 
 /// Whether two evaluations on the same row may be made one: no chance is involved. Functions of time count as equal,
 /// since they read the same instant.
 pub(crate) fn is_shareable(expression: &Expression) -> bool {
-    !any_call(expression, &|function| RANDOM_FUNCTIONS.contains(&function))
+    let by_itself = match expression {
+        Expression::Call { function, .. } if TIME_FUNCTIONS.contains(&function.as_str()) => true,
+        Expression::Call { function, .. } if RANDOM_FUNCTIONS.contains(&function.as_str()) => false,
+        Expression::Call { .. } => is_deterministic(&without_arguments(expression)),
+        _ => true,
+    };
+    by_itself && expression.children().into_iter().all(is_shareable)
 }
 
-/// Whether it may raise an error on some row, so that it must not be evaluated on rows that SQL keeps from it.
-pub(crate) fn can_fail(expression: &Expression) -> bool {
-    let mut fails = any_call(expression, &|function| !TOTAL_FUNCTIONS.contains(&function));
-    expression.walk(&mut |part| fails |= matches!(part, Expression::Cast { .. }));
-    fails
+/// The call itself: its arguments replaced by constants, of which nothing depends.
+fn without_arguments(call: &Expression) -> Expression {
+    let mut call = call.clone();
+    if let Expression::Call { arguments, .. } = &mut call {
+        arguments.fill(Expression::always_true());
+    }
+    call
 }
 
 /// Whether it may be evaluated at another place of the plan: earlier, on more rows, or more often.
 pub(crate) fn is_movable(expression: &Expression) -> bool {
-    is_shareable(expression)
-        && !can_fail(expression)
-        && !any_call(expression, &|function| TIME_FUNCTIONS.contains(&function))
+    is_deterministic(expression) && !can_fail(expression)
 }
 
 /// Whether evaluating it a second time costs less than carrying its column along.
@@ -95,14 +88,6 @@ pub(crate) fn is_cheap(expression: &Expression) -> bool {
         _ => {}
     });
     cheap && work <= 2
-}
-
-fn any_call(expression: &Expression, wanted: &dyn Fn(&str) -> bool) -> bool {
-    let mut found = false;
-    expression.walk(&mut |part| {
-        found |= matches!(part, Expression::Call { function, .. } if wanted(function));
-    });
-    found
 }
 
 /// The parts of a conjunction, in their order; none for TRUE.

@@ -401,7 +401,7 @@ fn resolve_bytes<'a>(
 
 /// Whether a column's values are told apart by 64 bits. FLOAT and DOUBLE are not among them: their equality is not that of
 /// their bits.
-fn is_fixed(data_type: &DataType) -> bool {
+pub(crate) fn is_fixed(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Int8
@@ -420,7 +420,7 @@ fn is_fixed(data_type: &DataType) -> bool {
 }
 
 /// Hands the column over as 64-bit values, without a copy where it is one already.
-fn with_fixed_values(column: &ArrayRef, mut use_values: impl FnMut(&[i64])) {
+pub(crate) fn with_fixed_values(column: &ArrayRef, mut use_values: impl FnMut(&[i64])) {
     macro_rules! widened {
         ($type:ty) => {{
             let values = column.as_primitive::<$type>().values().iter();
@@ -461,7 +461,11 @@ fn with_fixed_values(column: &ArrayRef, mut use_values: impl FnMut(&[i64])) {
 }
 
 /// The inverse of [`with_fixed_values`].
-fn fixed_array(data_type: &DataType, values: Vec<i64>, nulls: Option<NullBuffer>) -> ArrayRef {
+pub(crate) fn fixed_array(
+    data_type: &DataType,
+    values: Vec<i64>,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
     macro_rules! narrowed {
         ($type:ty) => {{
             let values = values.into_iter().map(|value| value as _);

@@ -11,5 +11,6 @@ mod snapshot;
 
 pub use backend::{HashMapStateBackend, StateBackend};
 pub use group_table::{GroupTable, Groups};
+pub(crate) use group_table::{fixed_array, is_fixed, with_fixed_values};
 pub use row_store::RowStore;
 pub use snapshot::{KEY_GROUP_COLUMN, StateSnapshot, StateTable, TableScope};

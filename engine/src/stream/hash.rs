@@ -39,6 +39,14 @@ impl KeyHashes {
         })
     }
 
+    /// Hashes that are known already: `values` must be what [`KeyHashes::of`] gives for `columns`.
+    pub fn known(columns: &[usize], values: ScalarBuffer<u64>) -> Self {
+        KeyHashes {
+            columns: columns.into(),
+            values,
+        }
+    }
+
     /// The hashes where they are those of `columns`.
     pub fn for_columns(&self, columns: &[usize]) -> Option<&[u64]> {
         (*self.columns == *columns).then_some(&*self.values)

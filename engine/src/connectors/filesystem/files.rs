@@ -39,9 +39,11 @@ pub(super) fn find_files(path: &Path) -> Result<Vec<PathBuf>> {
 fn collect_matching(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let text = path.to_string_lossy();
     if !text.contains(['*', '?', '[']) {
-        return Err(Error::external(format!("there is no file or directory {text}")).hint(
-            "paths that do not begin with / start in the directory in which the command runs",
-        ));
+        return Err(
+            Error::external(format!("there is no file or directory {text}")).hint(
+                "paths that do not begin with / start in the directory in which the command runs",
+            ),
+        );
     }
     let matching = glob::glob(&text)
         .map_err(|error| Error::user(format!("the pattern {text} is wrong: {}", error.msg)))?;
@@ -95,7 +97,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         fs::create_dir_all(root.join("b/_hidden")).unwrap();
-        for name in ["z.json", "b/a.json", ".part", "_SUCCESS", "b/_hidden/x.json"] {
+        for name in [
+            "z.json",
+            "b/a.json",
+            ".part",
+            "_SUCCESS",
+            "b/_hidden/x.json",
+        ] {
             fs::write(root.join(name), "").unwrap();
         }
         let found = find_files(root).unwrap();
@@ -104,7 +112,10 @@ mod tests {
         assert_eq!(matching, [root.join("z.json")]);
         assert!(find_files(&root.join("*.csv")).is_err());
         let missing = find_files(&root.join("nothing")).unwrap_err().to_string();
-        assert!(missing.contains("there is no file or directory"), "{missing}");
+        assert!(
+            missing.contains("there is no file or directory"),
+            "{missing}"
+        );
     }
 
     #[test]
@@ -112,6 +123,11 @@ mod tests {
         assert_eq!(local_path("file:///a/b").unwrap(), Path::new("/a/b"));
         assert_eq!(local_path("file:/a/b").unwrap(), Path::new("/a/b"));
         assert_eq!(local_path("a/b").unwrap(), Path::new("a/b"));
-        assert!(local_path("s3://bucket/x").unwrap_err().to_string().contains("'s3'"));
+        assert!(
+            local_path("s3://bucket/x")
+                .unwrap_err()
+                .to_string()
+                .contains("'s3'")
+        );
     }
 }

@@ -70,15 +70,21 @@ impl OpenFile {
         let in_file = builder.schema().clone();
         let knows = |name: &str| in_file.index_of(name).is_ok();
         if !context.physical.is_empty() && !context.physical.names().any(knows) {
-            let names: Vec<_> = in_file.fields().iter().map(|field| field.name().as_str()).collect();
+            let names: Vec<_> = in_file
+                .fields()
+                .iter()
+                .map(|field| field.name().as_str())
+                .collect();
             return Err(Error::data(format!(
                 "file {} has none of the table's columns; it has {}",
                 self.id,
                 names.join(", ")
             )));
         }
-        let roots: Vec<Option<usize>> =
-            schema.names().map(|name| in_file.index_of(name).ok()).collect();
+        let roots: Vec<Option<usize>> = schema
+            .names()
+            .map(|name| in_file.index_of(name).ok())
+            .collect();
         let mut read: Vec<usize> = roots.iter().flatten().copied().collect();
         read.sort_unstable();
         read.dedup();
@@ -99,7 +105,10 @@ impl OpenFile {
     }
 
     /// The row groups from the position on, and how many rows of the first one are done.
-    fn remaining(&self, builder: &ParquetRecordBatchReaderBuilder<File>) -> Result<(Vec<usize>, usize)> {
+    fn remaining(
+        &self,
+        builder: &ParquetRecordBatchReaderBuilder<File>,
+    ) -> Result<(Vec<usize>, usize)> {
         let groups = builder.metadata().row_groups();
         let mut before = 0;
         for (index, group) in groups.iter().enumerate() {
@@ -120,10 +129,18 @@ impl OpenFile {
     }
 
     fn broken(&self, error: impl std::fmt::Display) -> Error {
-        Error::external(format!("file {} cannot be read as Parquet: {error}", self.id))
+        Error::external(format!(
+            "file {} cannot be read as Parquet: {error}",
+            self.id
+        ))
     }
 
-    fn next_batch(&mut self, context: &FormatContext, schema: &Schema, batch_rows: usize) -> Result<Option<RecordBatch>> {
+    fn next_batch(
+        &mut self,
+        context: &FormatContext,
+        schema: &Schema,
+        batch_rows: usize,
+    ) -> Result<Option<RecordBatch>> {
         if let Some(left) = self.left.take() {
             return Ok(Some(left));
         }
@@ -153,11 +170,18 @@ fn declared(batch: &RecordBatch, places: &[Option<usize>], schema: &Schema) -> R
         .map(|(field, place)| match place {
             Some(place) => adapt(batch.column(*place), &field.logical_type)
                 .map_err(|error| error.prefixed(&format!("column \"{}\": ", field.name))),
-            None => Ok(new_null_array(&field.logical_type.to_arrow(), batch.num_rows())),
+            None => Ok(new_null_array(
+                &field.logical_type.to_arrow(),
+                batch.num_rows(),
+            )),
         })
         .collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(schema.to_arrow(), columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        schema.to_arrow(),
+        columns,
+        &options,
+    )?)
 }
 
 impl SplitReader for ParquetReader {
@@ -165,7 +189,10 @@ impl SplitReader for ParquetReader {
         let position = match &split.position {
             serde_json::Value::Null => ParquetPosition::default(),
             position => serde_json::from_value(position.clone()).map_err(|error| {
-                Error::internal(format!("the position of file {} is wrong: {error}", split.id))
+                Error::internal(format!(
+                    "the position of file {} is wrong: {error}",
+                    split.id
+                ))
             })?,
         };
         self.file = Some(OpenFile {
@@ -180,7 +207,10 @@ impl SplitReader for ParquetReader {
     fn next(&mut self, request: &PollRequest) -> Result<Next> {
         let open = self.file.as_mut().expect("poll opens a file first");
         let most = request.max_rows.max(1);
-        let Some(batch) = open.next_batch(&self.context, &self.schema, most)? else {
+        let next = open
+            .next_batch(&self.context, &self.schema, most)
+            .map_err(|error| error.prefixed(&format!("table \"{}\": ", self.context.table)))?;
+        let Some(batch) = next else {
             return Ok(Next::End);
         };
         let rows = rows_of_bytes(&batch, request.max_bytes).min(most);
@@ -196,7 +226,10 @@ impl SplitReader for ParquetReader {
     }
 
     fn position(&self) -> SplitState {
-        let open = self.file.as_ref().expect("only an open split has a position");
+        let open = self
+            .file
+            .as_ref()
+            .expect("only an open split has a position");
         SplitState {
             id: open.id.clone(),
             position: serde_json::to_value(open.position).expect("a number is JSON"),

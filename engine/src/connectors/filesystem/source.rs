@@ -80,12 +80,19 @@ impl FilesystemSource {
         let compressed = ["gz", "gzip", "bz2", "xz", "zst", "deflate"];
         let extension = file.extension().and_then(|extension| extension.to_str());
         if let Some(extension) = extension.filter(|extension| compressed.contains(extension)) {
-            let what = format!("reading a compressed file (.{extension}: {})", file.display());
-            return Err(self.table.about(Error::unsupported(what).hint("decompress it first")));
+            let what = format!(
+                "reading a compressed file (.{extension}: {})",
+                file.display()
+            );
+            return Err(self
+                .table
+                .about(Error::unsupported(what).hint("decompress it first")));
         }
         let id = file.to_str().ok_or_else(|| {
             let name = file.display();
-            self.table.about(Error::unsupported(format!("a file name that is not UTF-8 ({name})")))
+            self.table.about(Error::unsupported(format!(
+                "a file name that is not UTF-8 ({name})"
+            )))
         })?;
         Ok(SplitState {
             id: id.to_string(),
@@ -114,7 +121,9 @@ impl SourceReader for FilesystemReader {
             let Some(split) = self.waiting.pop_front() else {
                 return Ok(SourcePoll::End);
             };
-            self.reader.open(&split).map_err(|error| self.table.about(error))?;
+            self.reader
+                .open(&split)
+                .map_err(|error| self.table.about(error))?;
             self.current = Some(split.id);
         }
         let split = self.current.clone().expect("a split was opened above");
@@ -132,6 +141,9 @@ impl SourceReader for FilesystemReader {
 
     fn snapshot(&self) -> Result<Vec<SplitState>> {
         let current = self.current.as_ref().map(|_| self.reader.position());
-        Ok(current.into_iter().chain(self.waiting.iter().cloned()).collect())
+        Ok(current
+            .into_iter()
+            .chain(self.waiting.iter().cloned())
+            .collect())
     }
 }

@@ -64,10 +64,13 @@ impl TextReader {
         for window in [bytes.clamp(1, available.max(1)).min(available), available] {
             let block = &mut self.buffer[self.start..self.start + window];
             let is_last = open.is_at_end && window == available;
-            let decoded = self.decoder.decode_block(block, is_last, rows).map_err(|error| {
-                let line = open.position.line + self.decoder.lines_before_error() as u64 + 1;
-                error.prefixed(&format!("file {}, line {line}: ", open.id))
-            })?;
+            let decoded = self
+                .decoder
+                .decode_block(block, is_last, rows)
+                .map_err(|error| {
+                    let line = open.position.line + self.decoder.lines_before_error() as u64 + 1;
+                    error.prefixed(&format!("file {}, line {line}: ", open.id))
+                })?;
             if decoded.bytes > 0 {
                 self.start += decoded.bytes;
                 open.position.offset += decoded.bytes as u64;
@@ -97,7 +100,8 @@ impl TextReader {
         }
         if self.buffer.len() < self.end + BLOCK_BYTES {
             // Doubling keeps the copies of a very long record few.
-            self.buffer.resize((self.end + BLOCK_BYTES).max(2 * self.end), 0);
+            self.buffer
+                .resize((self.end + BLOCK_BYTES).max(2 * self.end), 0);
         }
         let read = loop {
             match open.file.read(&mut self.buffer[self.end..]) {
@@ -116,7 +120,10 @@ impl SplitReader for TextReader {
         let position: TextPosition = match &split.position {
             serde_json::Value::Null => TextPosition::default(),
             position => serde_json::from_value(position.clone()).map_err(|error| {
-                Error::internal(format!("the position of file {} is wrong: {error}", split.id))
+                Error::internal(format!(
+                    "the position of file {} is wrong: {error}",
+                    split.id
+                ))
             })?,
         };
         let path = Path::new(&split.id);
@@ -128,7 +135,8 @@ impl SplitReader for TextReader {
                 split.id, position.offset
             )));
         }
-        file.seek(SeekFrom::Start(position.offset)).map_err(|error| about(path, &error))?;
+        file.seek(SeekFrom::Start(position.offset))
+            .map_err(|error| about(path, &error))?;
         if position.offset == 0 {
             self.decoder.begin_file();
         }
@@ -170,7 +178,10 @@ impl SplitReader for TextReader {
     }
 
     fn position(&self) -> SplitState {
-        let open = self.file.as_ref().expect("only an open split has a position");
+        let open = self
+            .file
+            .as_ref()
+            .expect("only an open split has a position");
         SplitState {
             id: open.id.clone(),
             position: serde_json::to_value(open.position).expect("two numbers are JSON"),

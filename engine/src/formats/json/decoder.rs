@@ -103,7 +103,13 @@ impl JsonDecoder {
     }
 
     /// Decodes whole lines up to `most_rows` rows in all.
-    fn decode_chunk(&mut self, block: &mut [u8], chunk: Chunk, most_rows: usize, done: &mut Decoded) -> Result<()> {
+    fn decode_chunk(
+        &mut self,
+        block: &mut [u8],
+        chunk: Chunk,
+        most_rows: usize,
+        done: &mut Decoded,
+    ) -> Result<()> {
         let text = &mut block[chunk.start..];
         let length = chunk.end - chunk.start;
         if text.first() == Some(&b'{') && self.structure.scan(text, length) {
@@ -149,7 +155,8 @@ impl JsonDecoder {
                     line_behind
                 }
                 None => {
-                    let end = line_end(&text[line_start..]).map_or(text.len(), |end| line_start + end);
+                    let end =
+                        line_end(&text[line_start..]).map_or(text.len(), |end| line_start + end);
                     self.append_tolerant(&text[line_start..end])?;
                     let positions = &self.structure.positions()[at..];
                     at += positions.partition_point(|position| (*position as usize) < end);
@@ -171,7 +178,9 @@ impl JsonDecoder {
         if text.get(close + 1) == Some(&b'\n') {
             return Some((behind, close + 2));
         }
-        let next = positions.get(behind).map_or(text.len(), |next| *next as usize);
+        let next = positions
+            .get(behind)
+            .map_or(text.len(), |next| *next as usize);
         match memchr::memchr(b'\n', &text[close + 1..next]) {
             Some(end) => Some((behind, close + 1 + end + 1)),
             None if next == text.len() => Some((behind, text.len())),
@@ -249,10 +258,7 @@ impl Decoder for JsonDecoder {
         max_rows: usize,
     ) -> Result<Decoded> {
         let most_rows = self.rows.saturating_add(max_rows);
-        let mut done = Decoded {
-            bytes: 0,
-            lines: 0,
-        };
+        let mut done = Decoded { bytes: 0, lines: 0 };
         while self.rows < most_rows
             && let Some(chunk) = next_chunk(block, done.bytes, is_last)
         {

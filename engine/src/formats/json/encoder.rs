@@ -8,14 +8,14 @@ use arrow::array::{
 };
 use arrow::datatypes::{
     Date32Type, DurationMillisecondType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, IntervalYearMonthType, Time32MillisecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType,
+    Int64Type, IntervalYearMonthType, Time32MillisecondType, TimeUnit,
 };
 use base64::Engine;
 
 use super::escape::write_string;
 use super::{JsonOptions, MapNullKey};
 use crate::error::{Error, Result};
+use crate::formats::format::{only_inserts, timestamp_values};
 use crate::formats::number_text::{write_decimal, write_floating, write_integer};
 use crate::formats::time_text::{write_date, write_time, write_timestamp};
 use crate::formats::{Encoder, FormatContext};
@@ -41,7 +41,7 @@ impl JsonEncoder {
 
 impl Encoder for JsonEncoder {
     fn encode(&mut self, rows: &RecordBatch, kinds: &RowKinds, out: &mut Vec<u8>) -> Result<()> {
-        crate::formats::format::only_inserts(kinds, "json", &self.table)?;
+        only_inserts(kinds, "json", &self.table)?;
         let fields = self
             .schema
             .fields
@@ -187,9 +187,7 @@ impl<'a> ValueWriter<'a> {
                 let fields = fields
                     .iter()
                     .zip(row.columns())
-                    .map(|(field, array)| {
-                        FieldWriter::new(&field.name, &field.logical_type, array)
-                    })
+                    .map(|(field, array)| FieldWriter::new(&field.name, &field.logical_type, array))
                     .collect();
                 ValueWriter::Row(ObjectWriter { fields })
             }
@@ -228,10 +226,12 @@ impl<'a> ValueWriter<'a> {
                 quoted(out, |out| write_date(values.value(row).into(), out));
             }
             ValueWriter::Time(values) => {
-                quoted(out, |out| write_time(values.value(row) as i64 * 1_000_000, out));
+                quoted(out, |out| {
+                    write_time(values.value(row) as i64 * 1_000_000, out)
+                });
             }
             ValueWriter::Timestamp(values, unit, zoned) => quoted(out, |out| {
-                write_timestamp(values[row], *unit, options.timestamp_style, *zoned, out);
+                write_timestamp(values[row], *unit, options.text.timestamps, *zoned, out);
             }),
             ValueWriter::Millis(values) => write_integer(values.value(row), out),
             ValueWriter::Months(values) => write_integer(values.value(row).into(), out),
@@ -244,17 +244,6 @@ impl<'a> ValueWriter<'a> {
             ValueWriter::Row(object) => return object.write(row, options, out),
         }
         Ok(())
-    }
-}
-
-/// The values of a timestamp column, whatever its unit.
-pub(in crate::formats) fn timestamp_values(array: &ArrayRef, unit: TimeUnit) -> &[i64] {
-    match unit {
-        TimeUnit::Second | TimeUnit::Millisecond => {
-            primitive::<TimestampMillisecondType>(array).values()
-        }
-        TimeUnit::Microsecond => primitive::<TimestampMicrosecondType>(array).values(),
-        TimeUnit::Nanosecond => primitive::<TimestampNanosecondType>(array).values(),
     }
 }
 

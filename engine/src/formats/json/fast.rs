@@ -5,14 +5,17 @@
 //! an error. The keys of the record before tell which key comes next, so that most keys cost one comparison.
 
 use super::JsonOptions;
-use super::convert::{push_boolean, push_number, push_string};
+use super::convert::{push_boolean, push_number};
 use super::escape::unescape;
 use crate::formats::columns::{Column, ColumnData};
+use crate::formats::text_value::push_text;
 
 /// Nesting that the fast reader follows; deeper values are for the tolerant one.
 const DEEPEST: usize = 64;
 /// Entries of a map whose keys are compared one by one; larger maps are for the tolerant reader.
 const MOST_ENTRIES: usize = 32;
+/// Keys of a record whose order is remembered.
+const MOST_KEYS: usize = 1024;
 
 /// The keys of the last record, in order, each with the column that it fills.
 #[derive(Debug, Default)]
@@ -35,9 +38,15 @@ impl KeyOrder {
             return None;
         }
         let column = names.iter().position(|name| name.as_bytes() == key);
-        if place <= self.keys.len() {
-            self.keys.truncate(place);
-            self.keys.push((key.to_vec(), column));
+        match self.keys.get_mut(place) {
+            Some((expected, its_column)) => {
+                expected.clear();
+                expected.extend_from_slice(key);
+                *its_column = column;
+            }
+            // A record with thousands of keys is no reason to remember them all.
+            None if place < MOST_KEYS => self.keys.push((key.to_vec(), column)),
+            None => {}
         }
         Some(column)
     }
@@ -150,8 +159,8 @@ impl<'a> FastReader<'a> {
                 let inside = self.string(at)?;
                 if memchr::memchr(b'\\', inside).is_some() {
                     self.escaped(at, column)?;
-                } else if !push_string(column, inside, self.options) {
-                    return None;
+                } else if !push_text(column, inside, &self.options.text) {
+                    self.misread(column)?;
                 }
                 Some(at + 1)
             }
@@ -164,7 +173,13 @@ impl<'a> FastReader<'a> {
                     column.valid();
                     return Some(at + 1);
                 }
-                (is_number(token) && push_number(column, token)).then_some(at + 1)
+                if !is_number(token) {
+                    return None;
+                }
+                if !push_number(column, token) {
+                    self.misread(column)?;
+                }
+                Some(at + 1)
             }
             b'n' if self.token(at) == b"null" => {
                 column.push_null();
@@ -177,13 +192,18 @@ impl<'a> FastReader<'a> {
         }
     }
 
+    /// A scalar that a type cannot read is NULL when reading leniently; otherwise the tolerant reader has the words for it.
+    fn misread(&self, column: &mut Column) -> Option<()> {
+        self.options.ignore_parse_errors.then(|| column.push_null())
+    }
+
     fn escaped(&mut self, at: usize, column: &mut Column) -> Option<()> {
         let mut scratch = std::mem::take(self.scratch);
         scratch.clear();
         let pushed = self
             .string(at)
             .and_then(|inside| unescape(inside, &mut scratch))
-            .is_some_and(|()| push_string(column, &scratch, self.options));
+            .is_some_and(|()| push_text(column, &scratch, &self.options.text));
         *self.scratch = scratch;
         pushed.then_some(())
     }
@@ -264,7 +284,7 @@ impl<'a> FastReader<'a> {
             if keys.len() - first > MOST_ENTRIES || texts.since(first).any(|before| before == key) {
                 return None;
             }
-            push_string(keys, key, reader.options)
+            push_text(keys, key, &reader.options.text)
                 .then(|| reader.value(at, values, depth + 1))?
         })
     }
@@ -410,7 +430,9 @@ mod tests {
         for number in ["0", "-0", "10", "1.5", "1e5", "1.25E-10", "-1e+2"] {
             assert!(is_number(number.as_bytes()), "{number}");
         }
-        for other in ["", "-", "01", "1.", ".5", "+1", "1e", "1e+", "0x1", "NaN", "1 2"] {
+        for other in [
+            "", "-", "01", "1.", ".5", "+1", "1e", "1e+", "0x1", "NaN", "1 2",
+        ] {
             assert!(!is_number(other.as_bytes()), "{other}");
         }
         assert_eq!(plain_integer(b"-120"), Some(-120));

@@ -15,10 +15,9 @@ mod tolerant;
 
 pub use decoder::JsonDecoder;
 pub use encoder::JsonEncoder;
-pub(super) use tolerant::shortened;
 
-use std::collections::BTreeMap;
-
+use super::format::{is_true, option};
+use super::text_value::TextRules;
 use super::time_text::TimestampStyle;
 use super::{Decoder, Encoder, Format, FormatContext};
 use crate::config::{OptionSpec, OptionType};
@@ -93,7 +92,7 @@ enum MapNullKey {
 struct JsonOptions {
     fail_on_missing_field: bool,
     ignore_parse_errors: bool,
-    timestamp_style: TimestampStyle,
+    text: TextRules,
     map_null_key: MapNullKey,
     plain_decimals: bool,
     ignore_null_fields: bool,
@@ -105,9 +104,12 @@ impl JsonOptions {
         let parsed = JsonOptions {
             fail_on_missing_field: is_true(options, "json.fail-on-missing-field"),
             ignore_parse_errors: is_true(options, "json.ignore-parse-errors"),
-            timestamp_style: match option(options, "json.timestamp-format.standard") {
-                Some("ISO-8601") => TimestampStyle::Iso,
-                _ => TimestampStyle::Sql,
+            text: TextRules {
+                timestamps: match option(options, "json.timestamp-format.standard") {
+                    Some("ISO-8601") => TimestampStyle::Iso,
+                    _ => TimestampStyle::Sql,
+                },
+                lenient: false,
             },
             map_null_key: match option(options, "json.map-null-key.mode") {
                 Some("DROP") => MapNullKey::Drop,
@@ -132,14 +134,6 @@ impl JsonOptions {
         }
         Ok(parsed)
     }
-}
-
-fn option<'a>(options: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
-    options.get(key).map(String::as_str)
-}
-
-fn is_true(options: &BTreeMap<String, String>, key: &str) -> bool {
-    option(options, key) == Some("true")
 }
 
 /// JSON has text keys only, so maps and multisets must have them too.

@@ -292,17 +292,16 @@ fn what_is_no_json_is_skipped_when_lenient() {
         ],
         &["NaN|2", "null|6"],
     );
-    let no_json = error(
-        &[("f", LogicalType::DOUBLE)],
-        &[],
-        r#"{"f":NaN}"#,
-    );
+    let no_json = error(&[("f", LogicalType::DOUBLE)], &[], r#"{"f":NaN}"#);
     assert!(
         no_json.contains(r#"table "t": NaN is no JSON value in the JSON document {"f":NaN}"#),
         "{no_json}"
     );
     let cut = error(&[("f", LogicalType::DOUBLE)], &[], r#"{"f":1"#);
-    assert!(cut.contains("the end where ',' or '}' should stand"), "{cut}");
+    assert!(
+        cut.contains("the end where ',' or '}' should stand"),
+        "{cut}"
+    );
     let number = error(&[("f", LogicalType::DOUBLE)], &[], "5");
     assert!(number.contains("is not an object but 5"), "{number}");
     let mut decoder = JsonDecoder::new(&context(&[("s", LogicalType::STRING)], &[])).unwrap();
@@ -347,9 +346,7 @@ fn timestamps_follow_the_standard() {
     check(
         &[("ts", ts), ("z", ltz)],
         &[],
-        &[
-            r#"{"ts":"2020-01-02 03:04:05.6789","z":"1969-12-31 23:59:59.9999Z"}"#,
-        ],
+        &[r#"{"ts":"2020-01-02 03:04:05.6789","z":"1969-12-31 23:59:59.9999Z"}"#],
         &["2020-01-02T03:04:05.678|1969-12-31T23:59:59.999Z"],
     );
 }
@@ -444,7 +441,11 @@ fn nested_values_are_read_at_every_level() {
         &[r#"{"r":{"x":"?","y":[[],"b"]},"m":{"k":"?"},"u":[]}"#],
         &["{x: null, y: [[], b]}|{k: null}|null"],
     );
-    let deep = error(&columns, &[], r#"{"r":{"x":1,"y":["a"]},"m":{"k":{"v":1}}}"#);
+    let deep = error(
+        &columns,
+        &[],
+        r#"{"r":{"x":1,"y":["a"]},"m":{"k":{"v":1}}}"#,
+    );
     assert!(
         deep.contains(r#"field "m['k']": cannot read {"v":1} as INT"#),
         "{deep}"
@@ -550,14 +551,23 @@ impl Documents {
             1 => "true".to_string(),
             2 => self.0.random_range(-200..200).to_string(),
             3 => self.0.random::<i64>().to_string(),
-            4 => format!("{}.{}", self.0.random_range(-99..99), self.0.random_range(0..999)),
-            5 => format!("{}e{}", self.0.random_range(1..9), self.0.random_range(-9..9)),
+            4 => format!(
+                "{}.{}",
+                self.0.random_range(-99..99),
+                self.0.random_range(0..999)
+            ),
+            5 => format!(
+                "{}e{}",
+                self.0.random_range(1..9),
+                self.0.random_range(-9..9)
+            ),
             6 => "\"2020-01-02 03:04:05\"".to_string(),
             7 => "\"\\u00e9\\n\\\\ \"".to_string(),
             8 => "\" 12 \"".to_string(),
             9 => "\"é,:{}[]\"".to_string(),
-            10 => ["01", "nul", "\"\\x\"", "+1", "1 2", "\"\t\"", "\"x\"y"][self.0.random_range(0..7)]
-                .to_string(),
+            10 => ["01", "nul", "\"\\x\"", "+1", "1 2", "\"\t\"", "\"x\"y"]
+                [self.0.random_range(0..7)]
+            .to_string(),
             11 => "\"\"".to_string(),
             12 | 13 => {
                 let length = self.0.random_range(0..3);
@@ -594,8 +604,11 @@ fn both_readers_agree_on_random_documents() {
         ("d", array(row)),
         ("e", nullable(TypeRoot::Timestamp(3))),
     ];
-    for options in [&[][..], &[LENIENT], &[("json.fail-on-missing-field", "true")]] {
-        let context = context(&columns, options);
+    let strict = [("json.fail-on-missing-field", "true")];
+    // Few random documents have all fields.
+    for (options, width) in [(&[][..], 5), (&[LENIENT], 5), (&strict, 1)] {
+        let columns = &columns[..width];
+        let context = context(columns, options);
         let json_options = JsonOptions::new(&context).unwrap();
         let names: Vec<String> = columns.iter().map(|(name, _)| name.to_string()).collect();
         let mut documents = Documents(SmallRng::seed_from_u64(7));
@@ -604,8 +617,10 @@ fn both_readers_agree_on_random_documents() {
             let document = documents.object(0);
             let mut fast = JsonDecoder::new(&context).unwrap();
             let fast_result = fast.decode_message(document.as_bytes());
-            let mut plain: Vec<Column> =
-                columns.iter().map(|(_, logical)| Column::new(logical)).collect();
+            let mut plain: Vec<Column> = columns
+                .iter()
+                .map(|(_, logical)| Column::new(logical))
+                .collect();
             let slow = append_document(document.as_bytes(), &names, &mut plain, &json_options);
             assert_eq!(fast_result.is_ok(), slow.is_ok(), "{document}");
             let Ok(rows) = slow else {
@@ -615,7 +630,7 @@ fn both_readers_agree_on_random_documents() {
             fine += rows;
             let batch = fast.finish().unwrap().0;
             for (column, expected) in batch.columns().iter().zip(&mut plain) {
-                assert_eq!(*column, expected.take().unwrap(), "{document}");
+                assert_eq!(column, &expected.take().unwrap(), "{document}");
             }
         }
         assert!(fine > 100, "{fine} documents were right");
@@ -640,7 +655,10 @@ fn all_types() -> Vec<(&'static str, LogicalType)> {
         ("tz", nullable(TypeRoot::TimestampLtz(9))),
         ("ar", array(array(LogicalType::INT))),
         ("ma", map_of(LogicalType::DOUBLE)),
-        ("ro", row_of(&[("x", LogicalType::INT), ("y \"q\"", LogicalType::STRING)])),
+        (
+            "ro",
+            row_of(&[("x", LogicalType::INT), ("y \"q\"", LogicalType::STRING)]),
+        ),
         ("id", nullable(TypeRoot::IntervalDayTime)),
         ("iy", nullable(TypeRoot::IntervalYearMonth)),
     ]
@@ -659,7 +677,9 @@ fn what_is_encoded_is_what_flink_writes_and_decodes_again() {
     for options in [&[][..], &[ISO]] {
         let values = match options {
             [] => ALL_VALUES.to_string(),
-            _ => ALL_VALUES.replace("2020-01-02 ", "2020-01-02T").replace("31 23", "31T23"),
+            _ => ALL_VALUES
+                .replace("2020-01-02 ", "2020-01-02T")
+                .replace("31 23", "31T23"),
         };
         let context = context(&columns, options);
         let mut decoder = JsonDecoder::new(&context).unwrap();
@@ -669,10 +689,15 @@ fn what_is_encoded_is_what_flink_writes_and_decodes_again() {
         let mut out = Vec::new();
         let mut encoder = JsonEncoder::new(&context).unwrap();
         encoder.encode(&batch, &kinds, &mut out).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), format!("{values}\n{nulls}\n"));
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            format!("{values}\n{nulls}\n")
+        );
         // A slice has offsets of its own.
         let mut out = Vec::new();
-        encoder.encode(&batch.slice(1, 1), &kinds, &mut out).unwrap();
+        encoder
+            .encode(&batch.slice(1, 1), &kinds, &mut out)
+            .unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), format!("{nulls}\n"));
     }
 }

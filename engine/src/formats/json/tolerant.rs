@@ -7,11 +7,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::JsonOptions;
-use super::convert::{push_boolean, push_number, push_string};
+use super::convert::{push_boolean, push_number};
 use super::escape::{unescape, write_string};
 use super::fast::is_number;
 use crate::error::{Error, Result};
 use crate::formats::columns::{Column, ColumnData};
+use crate::formats::format::shortened;
+use crate::formats::text_value::push_text;
 
 /// Nesting that is read; Jackson's limit.
 const DEEPEST: usize = 1000;
@@ -109,7 +111,12 @@ fn append_fields(
     Ok(())
 }
 
-fn append(value: &Json, column: &mut Column, options: &JsonOptions, path: &mut String) -> Result<()> {
+fn append(
+    value: &Json,
+    column: &mut Column,
+    options: &JsonOptions,
+    path: &mut String,
+) -> Result<()> {
     let appended = match value {
         Json::Null => {
             column.push_null();
@@ -117,7 +124,7 @@ fn append(value: &Json, column: &mut Column, options: &JsonOptions, path: &mut S
         }
         Json::Boolean(value) => push_boolean(column, *value),
         Json::Number(token) => push_number(column, token.as_bytes()),
-        Json::String(text) => push_string(column, text.as_bytes(), options),
+        Json::String(text) => push_text(column, text.as_bytes(), &options.text),
         Json::Array(elements) => append_array(value, elements, column, options, path)?,
         Json::Object(fields) => append_object(value, fields, column, options, path)?,
     };
@@ -180,7 +187,12 @@ fn append_object(
             for (name, entry) in last_of_each(fields) {
                 let parent = path.len();
                 path.push_str(&format!("['{name}']"));
-                append(&Json::String(Cow::Borrowed(name.as_ref())), key, options, path)?;
+                append(
+                    &Json::String(Cow::Borrowed(name.as_ref())),
+                    key,
+                    options,
+                    path,
+                )?;
                 append(entry, value, options, path)?;
                 path.truncate(parent);
             }
@@ -193,7 +205,9 @@ fn append_object(
 }
 
 /// The fields without those whose key comes again.
-fn last_of_each<'f, 'a>(fields: &'f [(Cow<'a, str>, Json<'a>)]) -> Vec<&'f (Cow<'a, str>, Json<'a>)> {
+fn last_of_each<'f, 'a>(
+    fields: &'f [(Cow<'a, str>, Json<'a>)],
+) -> Vec<&'f (Cow<'a, str>, Json<'a>)> {
     let mut seen = BTreeSet::new();
     let mut last: Vec<_> = fields
         .iter()
@@ -240,15 +254,6 @@ fn write_json(value: &Json, out: &mut Vec<u8>) {
             }
             out.push(b'}');
         }
-    }
-}
-
-/// A text for a message: at most 80 characters.
-pub(in crate::formats) fn shortened(text: &str) -> String {
-    const LONGEST: usize = 80;
-    match text.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{} … ({} characters)", &text[..at], text.chars().count()),
-        None => text.to_string(),
     }
 }
 

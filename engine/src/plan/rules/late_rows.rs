@@ -30,7 +30,7 @@ impl Planner<'_> {
                 columns_text(&schema),
                 columns_text(&descriptor.physical)
             ))
-            .hint("declare the four columns in this order, all of them nullable"));
+            .hint("declare the four columns in this order"));
         }
         self.connectors
             .for_table(descriptor, None)?
@@ -49,7 +49,7 @@ fn fits(table: &Schema, rows: &Schema) -> bool {
             .fields
             .iter()
             .zip(&rows.fields)
-            .all(|(table, row)| table.logical_type == row.logical_type)
+            .all(|(table, row)| table.logical_type.root == row.logical_type.root)
 }
 
 fn columns_text(schema: &Schema) -> String {

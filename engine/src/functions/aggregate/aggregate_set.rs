@@ -1,0 +1,548 @@
+//! All aggregates of a query over one set of groups: builds the accumulators, prepares their rows, gathers their results.
+//!
+//! Masks (FILTER, NULL arguments) are made once a batch, not once a row; DISTINCT aggregates over the same arguments share a
+//! set; `COUNT(*)` is the number of rows, which is kept anyway where rows can be taken back.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::{DataType, Int64Type};
+
+use super::accumulator::{Accumulator, AggregateRows};
+use super::count::CountAccumulator;
+use super::distinct::{DistinctRows, DistinctSet, Weights, take_all};
+use super::first_last_value::FirstLastValue;
+use super::listagg::ListaggAccumulator;
+use super::min_max::min_max;
+use super::ordered_multiset::ordered_multiset;
+use super::sum::{DecimalSumAccumulator, DoubleSumAccumulator, Finish, IntegerSumAccumulator};
+use super::variance::{Spread, VarianceAccumulator};
+use crate::error::{Error, Result};
+use crate::functions::AggregateCall;
+use crate::state::Groups;
+use crate::types::{Field, LogicalType, RowField, TypeRoot};
+
+/// What an [`AggregateSet`] computes: made once for an operator.
+#[derive(Debug, Clone)]
+pub struct AggregateSetSpec {
+    insert_only: bool,
+    columns: Vec<usize>,
+    results: Vec<ResultSource>,
+    track_rows: bool,
+    plain: Vec<AggregateCall>,
+    distinct: Vec<DistinctSpec>,
+}
+
+/// Where the result of a call comes from.
+#[derive(Debug, Clone, Copy)]
+enum ResultSource {
+    Rows,
+    Plain(usize),
+    Distinct { set: usize, index: usize },
+}
+
+#[derive(Debug, Clone)]
+struct DistinctSpec {
+    arguments: Vec<usize>,
+    argument_types: Vec<LogicalType>,
+    filters: Vec<Option<usize>>,
+    calls: Vec<(usize, AggregateCall)>,
+}
+
+impl AggregateSetSpec {
+    /// For these calls. `insert_only` says that no row is ever taken back, which lets MIN and MAX keep one value.
+    /// Fails where a function does not exist or cannot take rows back.
+    pub fn new(calls: &[AggregateCall], insert_only: bool) -> Result<Self> {
+        let mut spec = AggregateSetSpec {
+            insert_only,
+            columns: needed_columns(calls),
+            results: Vec::new(),
+            track_rows: !insert_only,
+            plain: Vec::new(),
+            distinct: Vec::new(),
+        };
+        for call in calls {
+            accumulator(call, insert_only)?;
+            let call = spec.over_own_columns(call);
+            let result = spec.place(call);
+            spec.results.push(result);
+        }
+        Ok(spec)
+    }
+
+    fn over_own_columns(&self, call: &AggregateCall) -> AggregateCall {
+        let own = |column: &usize| {
+            self.columns
+                .binary_search(column)
+                .expect("the columns of all calls were collected")
+        };
+        AggregateCall {
+            arguments: call.arguments.iter().map(own).collect(),
+            filter: call.filter.as_ref().map(own),
+            ..call.clone()
+        }
+    }
+
+    fn place(&mut self, call: AggregateCall) -> ResultSource {
+        // A value that comes twice is no smaller or greater.
+        let distinct = call.distinct && !matches!(call.function.as_str(), "MIN" | "MAX");
+        if distinct && !call.arguments.is_empty() {
+            return self.place_distinct(call);
+        }
+        if call.function == "COUNT" && call.arguments.is_empty() && call.filter.is_none() {
+            self.track_rows = true;
+            return ResultSource::Rows;
+        }
+        self.plain.push(call);
+        ResultSource::Plain(self.plain.len() - 1)
+    }
+
+    fn place_distinct(&mut self, call: AggregateCall) -> ResultSource {
+        let found = self.distinct.iter().position(|set| {
+            set.arguments == call.arguments && set.argument_types == call.argument_types
+        });
+        let set = found.unwrap_or_else(|| {
+            self.distinct.push(DistinctSpec {
+                arguments: call.arguments.clone(),
+                argument_types: call.argument_types.clone(),
+                filters: Vec::new(),
+                calls: Vec::new(),
+            });
+            self.distinct.len() - 1
+        });
+        let spec = &mut self.distinct[set];
+        let variant = spec
+            .filters
+            .iter()
+            .position(|filter| *filter == call.filter);
+        let variant = variant.unwrap_or_else(|| {
+            spec.filters.push(call.filter);
+            spec.filters.len() - 1
+        });
+        spec.calls.push((variant, call));
+        ResultSource::Distinct {
+            set,
+            index: spec.calls.len() - 1,
+        }
+    }
+
+    /// The input columns that the calls read, ascending: what [`AggregateSet::accumulate`] wants to be given.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// The columns of a partial: what travels between phases and into snapshots.
+    pub fn partial_fields(&self) -> Vec<Field> {
+        let bigint = || LogicalType::not_null(TypeRoot::BigInt);
+        let mut fields = Vec::new();
+        if self.track_rows {
+            fields.push(Field::new("count1", bigint()));
+        }
+        for (index, call) in self.plain.iter().enumerate() {
+            let types = partial_types(call, self.insert_only);
+            for (part, logical_type) in types.into_iter().enumerate() {
+                let name = format!("{}${index}_{part}", call.function.to_lowercase());
+                fields.push(Field::new(name, logical_type));
+            }
+        }
+        for (index, set) in self.distinct.iter().enumerate() {
+            fields.push(Field::new(format!("distinct${index}"), set.partial_type()));
+        }
+        fields
+    }
+
+    /// An empty set of states.
+    pub fn create(&self) -> Result<AggregateSet> {
+        let of = |call: &AggregateCall| accumulator(call, self.insert_only);
+        let distinct = self.distinct.iter().map(|set| {
+            let types: Vec<DataType> = set
+                .argument_types
+                .iter()
+                .map(LogicalType::to_arrow)
+                .collect();
+            let aggregates: Result<Vec<_>> = set
+                .calls
+                .iter()
+                .map(|(variant, call)| Ok((*variant, of(call)?)))
+                .collect();
+            DistinctSet::new(&types, set.filters.len(), aggregates?)
+        });
+        Ok(AggregateSet {
+            groups: 0,
+            rows: self.track_rows.then(Vec::new),
+            plain: self.plain.iter().map(of).collect::<Result<_>>()?,
+            distinct: distinct.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl DistinctSpec {
+    fn partial_type(&self) -> LogicalType {
+        let values = self
+            .argument_types
+            .iter()
+            .enumerate()
+            .map(|(index, value)| RowField {
+                name: format!("v{index}"),
+                logical_type: value.with_nullable(true),
+            });
+        let counts = (0..self.filters.len()).map(|index| RowField {
+            name: format!("n{index}"),
+            logical_type: LogicalType::not_null(TypeRoot::BigInt),
+        });
+        let row = LogicalType::not_null(TypeRoot::Row(values.chain(counts).collect()));
+        LogicalType::not_null(TypeRoot::Array(Box::new(row)))
+    }
+}
+
+fn needed_columns(calls: &[AggregateCall]) -> Vec<usize> {
+    let mut columns: Vec<usize> = calls
+        .iter()
+        .flat_map(|call| call.arguments.iter().copied().chain(call.filter))
+        .collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+/// The accumulator of a call. DISTINCT is not its matter.
+fn accumulator(call: &AggregateCall, insert_only: bool) -> Result<Box<dyn Accumulator>> {
+    let name = call.function.as_str();
+    let argument = call.argument_types.first().map(|argument| &argument.root);
+    let Some(argument) = argument else {
+        return match name {
+            "COUNT" => Ok(Box::new(CountAccumulator::default())),
+            _ => Err(Error::internal(format!("{name} without an argument"))),
+        };
+    };
+    Ok(match name {
+        "COUNT" => Box::new(CountAccumulator::default()),
+        "SUM" => sum(Finish::Sum, argument, &call.logical_type)?,
+        "AVG" => sum(Finish::Average, argument, &call.logical_type)?,
+        "MIN" | "MAX" if insert_only => min_max(&argument.to_arrow(), name == "MAX")?,
+        "MIN" | "MAX" => ordered_multiset(&argument.to_arrow(), name == "MAX")?,
+        "VAR_POP" | "VAR_SAMP" | "VARIANCE" | "STDDEV_POP" | "STDDEV_SAMP" => {
+            let spread = Spread {
+                sample: !name.ends_with("_POP"),
+                deviation: name.starts_with("STDDEV"),
+            };
+            Box::new(VarianceAccumulator::new(
+                spread,
+                call.logical_type.to_arrow(),
+            ))
+        }
+        "FIRST_VALUE" | "LAST_VALUE" | "LISTAGG" if !insert_only => {
+            return Err(Error::unsupported(format!(
+                "{name} over input that takes rows back"
+            )));
+        }
+        "FIRST_VALUE" => Box::new(FirstLastValue::new(&argument.to_arrow(), false)),
+        "LAST_VALUE" => Box::new(FirstLastValue::new(&argument.to_arrow(), true)),
+        "LISTAGG" => Box::new(ListaggAccumulator::default()),
+        _ => return Err(Error::unsupported(format!("the aggregate function {name}"))),
+    })
+}
+
+fn sum(finish: Finish, argument: &TypeRoot, result: &LogicalType) -> Result<Box<dyn Accumulator>> {
+    let arrow = result.to_arrow();
+    Ok(match (argument, &result.root) {
+        (TypeRoot::Decimal { scale, .. }, TypeRoot::Decimal { scale: result, .. }) => Box::new(
+            DecimalSumAccumulator::new(finish, *scale as i8, *result as i8),
+        ),
+        (TypeRoot::Float | TypeRoot::Double, TypeRoot::Float | TypeRoot::Double) => {
+            Box::new(DoubleSumAccumulator::new(finish, arrow))
+        }
+        (argument, result) if argument.is_integer() && result.is_integer() => {
+            Box::new(IntegerSumAccumulator::new(finish, arrow))
+        }
+        (argument, result) => {
+            return Err(Error::internal(format!("a sum of {argument} as {result}")));
+        }
+    })
+}
+
+/// The types of the columns of [`Accumulator::partials`].
+fn partial_types(call: &AggregateCall, insert_only: bool) -> Vec<LogicalType> {
+    let bigint = || LogicalType::not_null(TypeRoot::BigInt);
+    let double = || LogicalType::not_null(TypeRoot::Double);
+    let argument = call.argument_types.first();
+    match call.function.as_str() {
+        "SUM" | "AVG" => {
+            let sum = match argument.map(|argument| &argument.root) {
+                Some(TypeRoot::Decimal { scale, .. }) => LogicalType::nullable(TypeRoot::Decimal {
+                    precision: 38,
+                    scale: *scale,
+                }),
+                Some(TypeRoot::Float | TypeRoot::Double) => double(),
+                _ => bigint(),
+            };
+            vec![sum, bigint()]
+        }
+        "MIN" | "MAX" if !insert_only => argument
+            .map(|argument| {
+                let key = Box::new(argument.with_nullable(false));
+                LogicalType::not_null(TypeRoot::Map(key, Box::new(bigint())))
+            })
+            .into_iter()
+            .collect(),
+        "MIN" | "MAX" | "FIRST_VALUE" | "LAST_VALUE" => argument
+            .map(|argument| argument.with_nullable(true))
+            .into_iter()
+            .collect(),
+        "LISTAGG" => vec![LogicalType::STRING, LogicalType::STRING],
+        "COUNT" => vec![bigint()],
+        _ => vec![bigint(), double(), double()],
+    }
+}
+
+/// The states of all aggregates of a query for groups numbered from 0.
+pub struct AggregateSet {
+    groups: usize,
+    /// Rows that came less rows that went.
+    rows: Option<Vec<i64>>,
+    plain: Vec<Box<dyn Accumulator>>,
+    distinct: Vec<DistinctSet>,
+}
+
+impl AggregateSet {
+    /// Makes room for the groups `0 .. groups`.
+    pub fn grow(&mut self, groups: usize) {
+        if groups <= self.groups {
+            return;
+        }
+        self.groups = groups;
+        if let Some(rows) = &mut self.rows {
+            rows.resize(groups, 0);
+        }
+        self.plain.iter_mut().for_each(|plain| plain.grow(groups));
+        self.distinct.iter_mut().for_each(|set| set.grow(groups));
+    }
+
+    /// Folds rows into the groups `ids`, which exist. `columns` are the input columns [`AggregateSetSpec::columns`]; `weights` say
+    /// which rows come (+1) and which are taken back (-1), absent where all come.
+    pub fn accumulate(
+        &mut self,
+        spec: &AggregateSetSpec,
+        ids: &[u32],
+        columns: &[ArrayRef],
+        weights: Option<&[i8]>,
+    ) -> Result<()> {
+        if let Some(rows) = &mut self.rows {
+            count_rows(rows, ids, weights);
+        }
+        for (accumulator, call) in self.plain.iter_mut().zip(&spec.plain) {
+            let arguments = pick(columns, &call.arguments);
+            let filter = call.filter.map(|filter| &columns[filter]);
+            accumulator.accumulate(&AggregateRows {
+                ids,
+                arguments: &arguments,
+                weights,
+                mask: mask(counted_arguments(call, &arguments), filter).as_ref(),
+            })?;
+        }
+        for (set, spec) in self.distinct.iter_mut().zip(&spec.distinct) {
+            fold_distinct(set, spec, ids, columns, weights)?;
+        }
+        Ok(())
+    }
+
+    /// Folds partials into the groups `ids`, which exist. `partials` are columns as [`AggregateSet::partials`] makes them.
+    pub fn merge(
+        &mut self,
+        spec: &AggregateSetSpec,
+        ids: &[u32],
+        partials: &[ArrayRef],
+    ) -> Result<()> {
+        let mut rest = partials;
+        let mut next = |count: usize| {
+            let (now, later) = rest.split_at(count);
+            rest = later;
+            now
+        };
+        if let Some(rows) = &mut self.rows {
+            let more = next(1)[0].as_primitive::<Int64Type>().values();
+            for (id, more) in ids.iter().zip(more) {
+                rows[*id as usize] += more;
+            }
+        }
+        for (accumulator, call) in self.plain.iter_mut().zip(&spec.plain) {
+            let columns = partial_types(call, spec.insert_only).len();
+            accumulator.merge(ids, next(columns))?;
+        }
+        for set in &mut self.distinct {
+            set.merge(ids, &next(1)[0])?;
+        }
+        Ok(())
+    }
+
+    /// The states of groups as columns, typed as [`AggregateSetSpec::partial_fields`].
+    pub fn partials(&self, groups: &Groups) -> Result<Vec<ArrayRef>> {
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        if let Some(rows) = &self.rows {
+            columns.push(Arc::new(Int64Array::from(groups.gather(rows))));
+        }
+        for accumulator in &self.plain {
+            columns.extend(accumulator.partials(groups)?);
+        }
+        for set in &self.distinct {
+            columns.push(set.partial(groups)?);
+        }
+        Ok(columns)
+    }
+
+    /// The results of groups, in the order of the calls.
+    pub fn evaluate(&self, spec: &AggregateSetSpec, groups: &Groups) -> Result<Vec<ArrayRef>> {
+        let of = |result: &ResultSource| -> Result<ArrayRef> {
+            match result {
+                ResultSource::Rows => {
+                    let rows = self.rows.as_ref().expect("COUNT(*) has rows tracked");
+                    Ok(Arc::new(Int64Array::from(groups.gather(rows))))
+                }
+                ResultSource::Plain(index) => self.plain[*index].evaluate(groups),
+                ResultSource::Distinct { set, index } => {
+                    self.distinct[*set].evaluate(*index, groups)
+                }
+            }
+        };
+        spec.results.iter().map(of).collect()
+    }
+
+    /// The groups that have a row left; `None` where all have.
+    pub fn present(&self, spec: &AggregateSetSpec, groups: &Groups) -> Option<BooleanArray> {
+        let rows = self.rows.as_ref().filter(|_| !spec.insert_only)?;
+        let present = groups.map(|group| rows[group] > 0);
+        present
+            .iter()
+            .any(|present| !present)
+            .then(|| BooleanArray::from(present))
+    }
+
+    /// Bytes held.
+    pub fn size_bytes(&self) -> usize {
+        let rows = self.rows.as_ref().map_or(0, |rows| rows.capacity() * 8);
+        let plain: usize = self.plain.iter().map(|plain| plain.size_bytes()).sum();
+        let distinct: usize = self.distinct.iter().map(DistinctSet::size_bytes).sum();
+        rows + plain + distinct
+    }
+}
+
+fn count_rows(rows: &mut [i64], ids: &[u32], weights: Option<&[i8]>) {
+    match weights {
+        None => ids.iter().for_each(|id| rows[*id as usize] += 1),
+        Some(weights) => {
+            for (id, weight) in ids.iter().zip(weights) {
+                rows[*id as usize] += *weight as i64;
+            }
+        }
+    }
+}
+
+fn pick(columns: &[ArrayRef], indices: &[usize]) -> Vec<ArrayRef> {
+    indices
+        .iter()
+        .map(|index| columns[*index].clone())
+        .collect()
+}
+
+/// The arguments whose NULL keeps a row out: all, but for the separator of LISTAGG.
+fn counted_arguments<'a>(call: &AggregateCall, arguments: &'a [ArrayRef]) -> &'a [ArrayRef] {
+    if call.function == "LISTAGG" {
+        &arguments[..1]
+    } else {
+        arguments
+    }
+}
+
+/// The rows where the filter is TRUE and no argument is NULL; `None` where that is all of them.
+fn mask(arguments: &[ArrayRef], filter: Option<&ArrayRef>) -> Option<BooleanBuffer> {
+    let mut mask = filter.map(true_rows);
+    for nulls in arguments
+        .iter()
+        .filter_map(|argument| argument.logical_nulls())
+    {
+        if nulls.null_count() > 0 {
+            let valid: &NullBuffer = &nulls;
+            mask = Some(match mask {
+                None => valid.inner().clone(),
+                Some(mask) => &mask & valid.inner(),
+            });
+        }
+    }
+    mask
+}
+
+fn true_rows(filter: &ArrayRef) -> BooleanBuffer {
+    let filter = filter.as_boolean();
+    match filter.nulls() {
+        Some(nulls) => filter.values() & nulls.inner(),
+        None => filter.values().clone(),
+    }
+}
+
+fn fold_distinct(
+    set: &mut DistinctSet,
+    spec: &DistinctSpec,
+    ids: &[u32],
+    columns: &[ArrayRef],
+    weights: Option<&[i8]>,
+) -> Result<()> {
+    let arguments = pick(columns, &spec.arguments);
+    let filters: Vec<Option<BooleanBuffer>> = spec
+        .filters
+        .iter()
+        .map(|filter| filter.map(|filter| true_rows(&columns[filter])))
+        .collect();
+    let kept = kept_rows(mask(&arguments, None), &filters);
+    let weight_of = |row: usize| weights.map_or(1, |weights| weights[row] as i64);
+    let rows: Option<Vec<u32>> =
+        kept.map(|kept| kept.set_indices().map(|row| row as u32).collect());
+    let variant = |filter: &Option<BooleanBuffer>| match (filter, weights) {
+        (None, None) => Weights::One,
+        _ => {
+            let weight = |row: usize| {
+                let counts = filter.as_ref().is_none_or(|filter| filter.value(row));
+                if counts { weight_of(row) } else { 0 }
+            };
+            Weights::Each(match &rows {
+                None => (0..ids.len()).map(weight).collect(),
+                Some(rows) => rows.iter().map(|row| weight(*row as usize)).collect(),
+            })
+        }
+    };
+    let variants = filters.iter().map(variant).collect();
+    match &rows {
+        None => set.fold(&DistinctRows {
+            ids,
+            arguments: &arguments,
+            weights: variants,
+        }),
+        Some(rows) => {
+            let ids: Vec<u32> = rows.iter().map(|row| ids[*row as usize]).collect();
+            let indices = UInt32Array::from(rows.clone());
+            set.fold(&DistinctRows {
+                ids: &ids,
+                arguments: &take_all(&arguments, &indices)?,
+                weights: variants,
+            })
+        }
+    }
+}
+
+/// The rows without NULL that at least one filter keeps; `None` where that is all of them.
+fn kept_rows(
+    without_null: Option<BooleanBuffer>,
+    filters: &[Option<BooleanBuffer>],
+) -> Option<BooleanBuffer> {
+    let mut any: Option<BooleanBuffer> = None;
+    for filter in filters {
+        let Some(filter) = filter else {
+            return without_null;
+        };
+        any = Some(any.map_or(filter.clone(), |any| &any | filter));
+    }
+    match (without_null, any) {
+        (Some(mask), Some(any)) => Some(&mask & &any),
+        (mask, any) => mask.or(any),
+    }
+}

@@ -1,0 +1,82 @@
+//! LISTAGG: texts joined by a separator (default `,`), in order of arrival, NULLs left out. Input must only grow.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+
+use super::accumulator::{Accumulator, AggregateRows};
+use crate::error::Result;
+use crate::state::Groups;
+
+/// The joined text of each group, and the separator seen last (it is a literal of the query, held as a column).
+#[derive(Default)]
+pub(super) struct ListaggAccumulator {
+    lists: Vec<Option<String>>,
+    separators: Vec<Option<Box<str>>>,
+}
+
+impl ListaggAccumulator {
+    fn append(&mut self, group: usize, text: &str, separator: &str) {
+        let list = &mut self.lists[group];
+        match list {
+            Some(list) => {
+                list.push_str(separator);
+                list.push_str(text);
+            }
+            None => *list = Some(text.to_string()),
+        }
+        if self.separators[group].as_deref() != Some(separator) {
+            self.separators[group] = Some(separator.into());
+        }
+    }
+}
+
+impl Accumulator for ListaggAccumulator {
+    fn grow(&mut self, groups: usize) {
+        self.lists.resize(groups, None);
+        self.separators.resize(groups, None);
+    }
+
+    fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
+        let texts = rows.arguments[0].as_string::<i32>();
+        let separators = rows
+            .arguments
+            .get(1)
+            .map(|column| column.as_string::<i32>());
+        rows.for_each(|row, group| {
+            let separator = separators.map_or(",", |column| column.value(row));
+            self.append(group, texts.value(row), separator);
+        });
+        Ok(())
+    }
+
+    fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
+        let texts = partials[0].as_string::<i32>();
+        let separators = partials[1].as_string::<i32>();
+        for (row, id) in ids.iter().enumerate() {
+            if texts.is_valid(row) {
+                self.append(*id as usize, texts.value(row), separators.value(row));
+            }
+        }
+        Ok(())
+    }
+
+    fn partials(&self, groups: &Groups) -> Result<Vec<ArrayRef>> {
+        let separators = groups.map(|group| self.separators[group].as_deref());
+        Ok(vec![
+            self.evaluate(groups)?,
+            Arc::new(StringArray::from(separators)),
+        ])
+    }
+
+    fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
+        let lists = groups.map(|group| self.lists[group].as_deref());
+        Ok(Arc::new(StringArray::from(lists)))
+    }
+
+    fn size_bytes(&self) -> usize {
+        let texts: usize = self.lists.iter().flatten().map(String::capacity).sum();
+        texts
+            + self.lists.capacity() * (size_of::<Option<String>>() + size_of::<Option<Box<str>>>())
+    }
+}

@@ -1,0 +1,173 @@
+//! VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP: Welford's running mean and sum of squared distances, which do not cancel.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
+use arrow::compute;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+
+use super::accumulator::{Accumulator, AggregateRows, nulls_where};
+use crate::error::Result;
+use crate::state::Groups;
+
+/// Which of the four.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spread {
+    /// Divide by n - 1 rather than n.
+    pub(super) sample: bool,
+    /// Take the root.
+    pub(super) deviation: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    count: i64,
+    mean: f64,
+    squares: f64,
+}
+
+impl State {
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        let distance = value - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (value - self.mean);
+    }
+
+    fn remove(&mut self, value: f64) {
+        self.count -= 1;
+        if self.count == 0 {
+            *self = State::default();
+            return;
+        }
+        let distance = value - self.mean;
+        self.mean -= distance / self.count as f64;
+        self.squares -= distance * (value - self.mean);
+    }
+
+    fn merge(&mut self, other: State) {
+        let count = self.count + other.count;
+        if other.count == 0 || count == 0 {
+            return;
+        }
+        let distance = other.mean - self.mean;
+        let share = other.count as f64 / count as f64;
+        self.squares += other.squares + distance * distance * self.count as f64 * share;
+        self.mean += distance * share;
+        self.count = count;
+    }
+}
+
+/// The states of one of the four functions over values that can be cast to DOUBLE.
+pub(super) struct VarianceAccumulator {
+    spread: Spread,
+    result: DataType,
+    states: Vec<State>,
+}
+
+impl VarianceAccumulator {
+    pub(super) fn new(spread: Spread, result: DataType) -> Self {
+        VarianceAccumulator {
+            spread,
+            result,
+            states: Vec::new(),
+        }
+    }
+
+    fn least(&self) -> i64 {
+        1 + self.spread.sample as i64
+    }
+
+    fn value(&self, state: State) -> f64 {
+        let divisor = state.count - self.spread.sample as i64;
+        let variance = (state.squares / divisor as f64).max(0.0);
+        if self.spread.deviation {
+            variance.sqrt()
+        } else {
+            variance
+        }
+    }
+}
+
+impl Accumulator for VarianceAccumulator {
+    fn grow(&mut self, groups: usize) {
+        self.states.resize(groups, State::default());
+    }
+
+    fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
+        let values = compute::cast(&rows.arguments[0], &DataType::Float64)?;
+        let values = values.as_primitive::<Float64Type>().values();
+        rows.for_each_weighted(|row, group, weight| {
+            if weight > 0 {
+                self.states[group].add(values[row]);
+            } else {
+                self.states[group].remove(values[row]);
+            }
+        });
+        Ok(())
+    }
+
+    fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
+        let counts = partials[0].as_primitive::<Int64Type>().values();
+        let means = partials[1].as_primitive::<Float64Type>().values();
+        let squares = partials[2].as_primitive::<Float64Type>().values();
+        for (row, id) in ids.iter().enumerate() {
+            self.states[*id as usize].merge(State {
+                count: counts[row],
+                mean: means[row],
+                squares: squares[row],
+            });
+        }
+        Ok(())
+    }
+
+    fn partials(&self, groups: &Groups) -> Result<Vec<ArrayRef>> {
+        let of = |field: fn(&State) -> f64| -> ArrayRef {
+            Arc::new(Float64Array::from(
+                groups.map(|group| field(&self.states[group])),
+            ))
+        };
+        let counts = groups.map(|group| self.states[group].count);
+        Ok(vec![
+            Arc::new(Int64Array::from(counts)),
+            of(|state| state.mean),
+            of(|state| state.squares),
+        ])
+    }
+
+    fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
+        let nulls = nulls_where(groups, |group| self.states[group].count >= self.least());
+        let values = groups.map(|group| self.value(self.states[group]));
+        let values = Float64Array::new(values.into(), nulls);
+        Ok(compute::cast(
+            &(Arc::new(values) as ArrayRef),
+            &self.result,
+        )?)
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.states.capacity() * size_of::<State>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removing_and_merging_agree_with_adding() {
+        let mut whole = State::default();
+        let (mut left, mut right) = (State::default(), State::default());
+        for value in [1.0, 4.0, 9.0, 16.0] {
+            whole.add(value);
+            if value < 5.0 { &mut left } else { &mut right }.add(value);
+        }
+        left.add(100.0);
+        left.remove(100.0);
+        left.merge(right);
+        assert_eq!(left.count, whole.count);
+        assert!(
+            (left.mean - whole.mean).abs() < 1e-12 && (left.squares - whole.squares).abs() < 1e-9
+        );
+    }
+}
