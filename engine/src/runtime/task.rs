@@ -130,7 +130,11 @@ impl SourceHead {
         self.ctx.set_processing_time(env.now);
         let request = PollRequest { max_rows: env.batch_rows, max_bytes: env.batch_bytes, now: env.now };
         match self.operator.poll(&mut self.ctx, &request, &mut self.out)? {
-            SourceStatus::Emitted => self.pending_until = None,
+            // A split that went idle or ended puts nothing out, yet the next poll may.
+            SourceStatus::Emitted => {
+                self.pending_until = None;
+                return Ok(true);
+            }
             SourceStatus::Pending(until) => self.pending_until = until,
             SourceStatus::Ended => {
                 self.ended = true;
