@@ -23,6 +23,11 @@ pub(crate) mod calendar;
 pub(crate) mod decimal;
 pub(crate) mod java_number;
 
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
 pub use cast::{ValueFormatter, cast_array, format_value};
 pub use compiled::CompiledExpression;
 pub use compiler::{compile, compile_all};

@@ -4,20 +4,24 @@ use std::sync::Arc;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
 use super::nodes::{
-    self, CalcNode, CorrelateNode, ExpandNode, SinkNode, SinkTarget, TableSourceScanNode, ValuesNode, WatermarkAssignerNode,
+    self, CalcNode, CorrelateNode, ExpandNode, GlobalWindowAggregateNode, LocalWindowAggregateNode, SinkNode, SinkTarget, TableSourceScanNode,
+    ValuesNode, WatermarkAssignerNode, WindowDeduplicateNode, WindowJoinNode, WindowRankNode, WindowTableFunctionNode,
 };
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink, Source as _, TableDescriptor};
 use crate::error::{Error, Result};
 use crate::expr::{ExpressionContext, compile};
 use crate::operators::{
-    CalcOperator, CalcSpec, CorrelateOperator, CorrelateSpec, ExpandOperator, NotNullEnforcer, Operator, SinkOperator, SourceOperator, Subtask,
-    UnionOperator, ValuesSource, WatermarkAssignerSpec,
+    AggregatePhase, CalcOperator, CalcSpec, CorrelateOperator, CorrelateSpec, ExpandOperator, JoinCondition, KeepRow, LocalWindowAggregateOperator,
+    NotNullEnforcer, Operator, SessionWindowAggregateOperator, SessionWindowTableFunctionOperator, SinkOperator, SourceOperator, Subtask,
+    UnionOperator, ValuesSource, WatermarkAssignerSpec, WindowAggregateOperator, WindowDeduplicateOperator, WindowDeduplicateSpec,
+    WindowJoinOperator, WindowJoinSide, WindowJoinSpec, WindowRankOperator, WindowRankSpec, WindowTableFunctionOperator, local_output_schema,
 };
 use crate::runtime::SourceNode;
 use crate::state::{HashMapStateBackend, StateBackend};
 use crate::types::{Schema, TimeZone};
 use crate::watermark::WatermarkStrategy;
+use crate::window::{WindowAggregateSpec, WindowInput, WindowKind, WindowSpec};
 
 type Build = Box<dyn Fn(Subtask) -> Result<Box<dyn Operator>> + Send + Sync>;
 
@@ -100,7 +104,17 @@ impl OperatorBuilder<'_> {
             ExecNodeKind::Union(_) => self.union(node),
             ExecNodeKind::Sink(sink) => self.sink(node, sink),
             ExecNodeKind::LateRowsSink(sink) => self.table_sink(&sink.table, Vec::new(), NotNullEnforcer::Error),
-            other => Err(Error::unsupported(format!("running a {} node", other.name()))),
+            ExecNodeKind::WindowTableFunction(function) => self.window_table_function(node, function),
+            ExecNodeKind::WindowAggregate(aggregate) => self.window_aggregate(node, &aggregate.spec),
+            ExecNodeKind::GroupWindowAggregate(aggregate) => self.window_aggregate(node, &aggregate.spec),
+            ExecNodeKind::LocalWindowAggregate(local) => self.local_window_aggregate(node, local),
+            ExecNodeKind::GlobalWindowAggregate(global) => self.global_window_aggregate(node, global),
+            ExecNodeKind::WindowRank(rank) => self.window_rank(node, rank),
+            ExecNodeKind::WindowDeduplicate(deduplicate) => self.window_deduplicate(node, deduplicate),
+            ExecNodeKind::WindowJoin(join) => self.window_join(node, join),
+            ExecNodeKind::TableSourceScan(_) | ExecNodeKind::Values(_) | ExecNodeKind::Exchange(_) | ExecNodeKind::WatermarkAssigner(_) => {
+                Err(Error::internal(format!("{} does not run as an operator of its own here", node.kind.name())))
+            }
         }
     }
 
@@ -134,6 +148,118 @@ impl OperatorBuilder<'_> {
         Ok(Box::new(move |_| Ok(Box::new(UnionOperator::new(&schema)))))
     }
 
+    fn window_table_function(&self, node: &ExecNode, function: &WindowTableFunctionNode) -> Result<Build> {
+        let (function, input, output) = (function.clone(), self.input_schema(node), node.schema.clone());
+        if matches!(function.window.kind, WindowKind::Session { .. }) {
+            return Ok(Box::new(move |_| {
+                let WindowTableFunctionNode { window, time_column, partition_by } = function.clone();
+                Ok(Box::new(SessionWindowTableFunctionOperator::new(window, time_column, partition_by, &input)?))
+            }));
+        }
+        Ok(Box::new(move |_| Ok(Box::new(WindowTableFunctionOperator::new(&function.window, function.time_column, &output)?))))
+    }
+
+    fn window_aggregate(&self, node: &ExecNode, spec: &WindowAggregateSpec) -> Result<Build> {
+        let (spec, input, insert_only, backend) = (spec.clone(), self.input_schema(node), self.is_insert_only(node.inputs[0]), self.backend.clone());
+        let is_session = matches!((&spec.window.kind, &spec.input), (WindowKind::Session { .. }, WindowInput::TimeColumn(_)));
+        Ok(Box::new(move |_| {
+            if is_session {
+                return Ok(Box::new(SessionWindowAggregateOperator::new(spec.clone(), &input, insert_only)?));
+            }
+            let single = AggregatePhase::Single;
+            Ok(Box::new(WindowAggregateOperator::new(spec.clone(), &input, single, insert_only, backend.clone())?))
+        }))
+    }
+
+    fn local_window_aggregate(&self, node: &ExecNode, local: &LocalWindowAggregateNode) -> Result<Build> {
+        let (spec, input, insert_only, backend) =
+            (local.spec.clone(), self.input_schema(node), self.is_insert_only(node.inputs[0]), self.backend.clone());
+        Ok(Box::new(move |_| Ok(Box::new(LocalWindowAggregateOperator::new(spec.clone(), &input, insert_only, backend.clone())?))))
+    }
+
+    fn global_window_aggregate(&self, node: &ExecNode, global: &GlobalWindowAggregateNode) -> Result<Build> {
+        let insert_only = self.is_insert_only(self.local_phase(node.inputs[0]).inputs[0]);
+        let input = local_output_schema(&global.spec, &global.local_input, insert_only)?;
+        let (spec, backend) = (global.spec.clone(), self.backend.clone());
+        Ok(Box::new(move |_| {
+            let phase = AggregatePhase::Global;
+            Ok(Box::new(WindowAggregateOperator::new(spec.clone(), &input, phase, insert_only, backend.clone())?))
+        }))
+    }
+
+    /// The local aggregation behind the exchange (or several) that a global one reads.
+    fn local_phase(&self, id: NodeId) -> &ExecNode {
+        let node = self.plan.node(id);
+        match node.kind {
+            ExecNodeKind::Exchange(_) => self.local_phase(node.inputs[0]),
+            _ => node,
+        }
+    }
+
+    fn window_rank(&self, node: &ExecNode, rank: &WindowRankNode) -> Result<Build> {
+        let spec = WindowRankSpec {
+            input: self.input_schema(node),
+            output: node.schema.clone(),
+            window_end: rank.window_end,
+            window_time: rank.window.time.clone(),
+            partition_keys: with_session_start(&rank.window, rank.window_start, rank.partition_by.clone()),
+            order_by: rank.order_by.clone(),
+            rank_start: rank.rank_start,
+            rank_end: rank.rank_end,
+            output_rank: rank.output_rank,
+        };
+        let backend = self.backend.clone();
+        Ok(Box::new(move |_| Ok(Box::new(WindowRankOperator::new(spec.clone(), &*backend)?))))
+    }
+
+    fn window_deduplicate(&self, node: &ExecNode, deduplicate: &WindowDeduplicateNode) -> Result<Build> {
+        let spec = WindowDeduplicateSpec {
+            schema: node.schema.clone(),
+            window_end: deduplicate.window_end,
+            window_time: deduplicate.window.time.clone(),
+            partition_keys: with_session_start(&deduplicate.window, deduplicate.window_start, deduplicate.partition_by.clone()),
+            order_column: deduplicate.order_column,
+            keep: match deduplicate.keep {
+                nodes::KeepRow::First => KeepRow::First,
+                nodes::KeepRow::Last => KeepRow::Last,
+            },
+        };
+        let backend = self.backend.clone();
+        Ok(Box::new(move |_| Ok(Box::new(WindowDeduplicateOperator::new(spec.clone(), &*backend)?))))
+    }
+
+    fn window_join(&self, node: &ExecNode, join: &WindowJoinNode) -> Result<Build> {
+        let (join, output, context, backend) = (join.clone(), node.schema.clone(), self.context.clone(), self.backend.clone());
+        let (left, right) = (self.plan.node(node.inputs[0]).schema.clone(), self.plan.node(node.inputs[1]).schema.clone());
+        Ok(Box::new(move |_| {
+            let side = |schema: &Schema, start: usize, window_end: usize, keys: Vec<usize>| WindowJoinSide {
+                schema: schema.clone(),
+                window_end,
+                keys: with_session_start(&join.window, start, keys),
+            };
+            let mut null_safe: Vec<bool> = join.keys.iter().map(|key| key.null_safe).collect();
+            let left_keys = join.keys.iter().map(|key| key.left).collect();
+            let right_keys = join.keys.iter().map(|key| key.right).collect();
+            let spec = WindowJoinSpec {
+                kind: join.kind,
+                left: side(&left, join.left_window_start, join.left_window_end, left_keys),
+                right: side(&right, join.right_window_start, join.right_window_end, right_keys),
+                null_safe: {
+                    null_safe.resize(null_safe.len() + usize::from(is_session(&join.window)), false);
+                    null_safe
+                },
+                condition: join.condition.as_ref().map(|condition| JoinCondition::new(condition, &left, &right, &context)).transpose()?,
+                window_time: join.window.time.clone(),
+                output: output.clone(),
+            };
+            Ok(Box::new(WindowJoinOperator::new(spec, &*backend)?))
+        }))
+    }
+
+    fn is_insert_only(&self, id: NodeId) -> bool {
+        self.plan.node(id).changelog_mode.is_insert_only()
+    }
+
     fn sink(&self, node: &ExecNode, sink: &SinkNode) -> Result<Build> {
         let not_null: Vec<(usize, String)> = sink.not_null.iter().map(|column| (*column, node.schema.fields[*column].name.clone())).collect();
         let enforcer = match sink.enforcer {
@@ -157,6 +283,18 @@ impl OperatorBuilder<'_> {
     fn input_schema(&self, node: &ExecNode) -> Schema {
         self.plan.node(node.inputs[0]).schema.clone()
     }
+}
+
+fn is_session(window: &WindowSpec) -> bool {
+    matches!(window.kind, WindowKind::Session { .. })
+}
+
+/// Sessions of equal end may start at different times, so the start belongs to what tells them apart.
+fn with_session_start(window: &WindowSpec, window_start: usize, mut keys: Vec<usize>) -> Vec<usize> {
+    if is_session(window) && !keys.contains(&window_start) {
+        keys.push(window_start);
+    }
+    keys
 }
 
 fn build_sink(sink: Arc<dyn Sink>, not_null: Vec<(usize, String)>, enforcer: NotNullEnforcer) -> Build {

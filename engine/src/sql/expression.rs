@@ -370,16 +370,35 @@ impl<'a> ExpressionBinder<'a> {
     ) -> Result<Expression> {
         match op {
             UnaryOperator::Not => self.call("NOT", &[expr], place),
-            UnaryOperator::Plus => self.call("+", &[expr], place),
+            UnaryOperator::Plus => self.bind_plus(expr, place),
             UnaryOperator::Minus => match expr {
                 Expr::Value(ValueWithSpan {
                     value: Value::Number(digits, false),
                     span: _,
                 }) => bind_number(&format!("-{digits}")).map_err(|error| error.at(place)),
-                _ => self.call("-", &[expr], place),
+                _ => self.call("NEGATE", &[expr], place),
             },
             other => Err(self.binder.unsupported(format!("the operator {other}"), expr)),
         }
+    }
+
+    /// `+x` is x, where x is a number or an interval.
+    fn bind_plus(&mut self, expr: &Expr, place: Option<SqlPosition>) -> Result<Expression> {
+        let input = self.bind(expr)?;
+        let root = &input.logical_type().root;
+        let signed = root.is_numeric()
+            || matches!(
+                root,
+                TypeRoot::Null | TypeRoot::IntervalDayTime | TypeRoot::IntervalYearMonth
+            );
+        if signed {
+            return Ok(input);
+        }
+        Err(Error::user(format!(
+            "the sign + stands before a {}",
+            input.logical_type()
+        ))
+        .at(place))
     }
 
     fn bind_binary(

@@ -1,5 +1,7 @@
 use super::*;
 use crate::operators::test_bench::{Way, check, run};
+use crate::operators::window_reduce::THIN_OUT_ROWS;
+use crate::operators::{Context, Flow, InputIndex, Operator, Output};
 use crate::state::HashMapStateBackend;
 use crate::types::{Field, LogicalType, TypeRoot};
 
@@ -132,7 +134,7 @@ fn a_window_that_grows_is_thinned_out_and_gives_the_same() {
     }
     assert!(operator.sizes[&10].rows <= THIN_OUT_ROWS);
     let (thinned, hashes) = operator.buffer.take(10).unwrap();
-    let thinned_ranks = operator.rank(&thinned, &hashes, 1).unwrap();
+    let thinned_ranks = operator.reduce.rank(&thinned, &hashes, 1).unwrap();
     let values = |rows: &RecordBatch, ranked: &Ranked| {
         let rows =
             compute::take_record_batch(rows, &UInt32Array::from(ranked.rows.clone())).unwrap();
@@ -141,7 +143,10 @@ fn a_window_that_grows_is_thinned_out_and_gives_the_same() {
         lines
     };
     let hashes = crate::stream::KeyHashes::of(&batch.rows, &[0]).unwrap();
-    let all = operator.rank(&batch.rows, hashes.values(), 1).unwrap();
+    let all = operator
+        .reduce
+        .rank(&batch.rows, hashes.values(), 1)
+        .unwrap();
     assert_eq!(values(&thinned, &thinned_ranks), values(&batch.rows, &all));
 }
 
