@@ -175,6 +175,7 @@ impl GraphBuilder<'_> {
         }
         self.add_operator(self.plan.node(sink))?;
         let to = self.vertex_of[&sink];
+        self.vertices[to.0].parallelism = 1;
         let edge = |from| Edge {
             from,
             to,
