@@ -12,7 +12,7 @@ use super::graph_builder::GraphBuilder;
 use super::logical::window_columns;
 use super::nodes::{CalcNode, WindowTableFunctionNode};
 use super::row_logic::{
-    bare_column, can_fail, conjunction, conjuncts, is_cheap, reindex, substitute,
+    bare_column, can_fail, conjunction, conjuncts, is_cheap, is_shareable, reindex, substitute,
 };
 use super::window_properties::WindowProperties;
 use crate::error::{Error, Result};
@@ -298,19 +298,22 @@ impl Relation {
         })
     }
 
-    /// Settles where an expression that is not cheap would be evaluated more than once; `uses` counts how often a column
-    /// is read.
+    /// Settles where an expression that is not cheap, or draws a random number, would be evaluated more than once; `uses`
+    /// counts how often a column is read. What can fail is rather evaluated twice: computed by itself it would also be
+    /// computed for rows that a filter above it keeps away.
     pub(crate) fn settle_for(
         self,
         builder: &mut GraphBuilder,
         uses: &dyn Fn(usize) -> usize,
     ) -> Result<Relation> {
-        let repeats = self.columns.iter().enumerate().any(|(index, column)| {
-            column
-                .as_ref()
-                .is_some_and(|expression| !is_cheap(expression))
-                && uses(index) > 1
-        });
+        let once = |expression: &Expression| {
+            !is_shareable(expression) || (!is_cheap(expression) && !can_fail(expression))
+        };
+        let repeats = self
+            .columns
+            .iter()
+            .enumerate()
+            .any(|(index, column)| column.as_ref().is_some_and(once) && uses(index) > 1);
         if repeats {
             self.settle(builder)
         } else {
