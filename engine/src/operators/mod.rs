@@ -12,6 +12,7 @@ mod late_rows;
 mod local_window_aggregate;
 mod operator;
 mod output;
+mod session_window;
 mod sink;
 mod source;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
+pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
 pub use union::UnionOperator;
