@@ -9,7 +9,11 @@ use volley::stream::ChangelogBatch;
 use volley::types::{RowKinds, Schema, TimeZone};
 
 /// Prints rows that are there already.
-pub(crate) fn print_rows(schema: &Schema, rows: &arrow::array::RecordBatch, time_zone: &str) -> Result<()> {
+pub(crate) fn print_rows(
+    schema: &Schema,
+    rows: &arrow::array::RecordBatch,
+    time_zone: &str,
+) -> Result<()> {
     let mut table = Table::new(schema, time_zone, false)?;
     table.print(rows, &RowKinds::INSERT_ONLY)?;
     table.finish(rows.num_rows() as u64)
@@ -23,7 +27,9 @@ pub(crate) struct ResultPrinter {
 impl ResultPrinter {
     /// A printer for rows of this schema; timestamps with a zone are shown in `time_zone`.
     pub(crate) fn new(schema: &Schema, time_zone: &str) -> Result<Self> {
-        Ok(ResultPrinter { state: Mutex::new((Table::new(schema, time_zone, true)?, 0)) })
+        Ok(ResultPrinter {
+            state: Mutex::new((Table::new(schema, time_zone, true)?, 0)),
+        })
     }
 
     /// Prints a batch.
@@ -54,12 +60,24 @@ struct Table {
 impl Table {
     fn new(schema: &Schema, time_zone: &str, with_kind: bool) -> Result<Self> {
         let zone = TimeZone::parse(time_zone)?;
-        let formatters = schema.fields.iter().map(|field| ValueFormatter::new(&field.logical_type, &zone)).collect();
-        Ok(Table { names: schema.names().map(str::to_string).collect(), formatters, with_kind, widths: None, out: BufWriter::new(std::io::stdout()) })
+        let formatters = schema
+            .fields
+            .iter()
+            .map(|field| ValueFormatter::new(&field.logical_type, &zone))
+            .collect();
+        Ok(Table {
+            names: schema.names().map(str::to_string).collect(),
+            formatters,
+            with_kind,
+            widths: None,
+            out: BufWriter::new(std::io::stdout()),
+        })
     }
 
     fn print(&mut self, rows: &arrow::array::RecordBatch, kinds: &RowKinds) -> Result<()> {
-        let cells: Vec<Vec<String>> = (0..rows.num_rows()).map(|row| self.cells(rows, kinds, row)).collect();
+        let cells: Vec<Vec<String>> = (0..rows.num_rows())
+            .map(|row| self.cells(rows, kinds, row))
+            .collect();
         if self.widths.is_none() {
             self.start(&cells)?;
         }
@@ -71,17 +89,40 @@ impl Table {
 
     fn cells(&self, rows: &arrow::array::RecordBatch, kinds: &RowKinds, row: usize) -> Vec<String> {
         let kind = self.with_kind.then(|| kinds.get(row).to_string());
-        let values = self.formatters.iter().zip(rows.columns()).map(|(formatter, column)| formatter.format(column, row).unwrap_or_else(|| "<NULL>".to_string()));
+        let values = self
+            .formatters
+            .iter()
+            .zip(rows.columns())
+            .map(|(formatter, column)| {
+                let mut text = String::new();
+                if formatter.write(&mut text, column, row) {
+                    text
+                } else {
+                    "<NULL>".to_string()
+                }
+            });
         kind.into_iter().chain(values).collect()
     }
 
     fn header(&self) -> Vec<String> {
-        self.with_kind.then(|| "op".to_string()).into_iter().chain(self.names.iter().cloned()).collect()
+        self.with_kind
+            .then(|| "op".to_string())
+            .into_iter()
+            .chain(self.names.iter().cloned())
+            .collect()
     }
 
     fn start(&mut self, cells: &[Vec<String>]) -> Result<()> {
         let header = self.header();
-        let width = |column: usize| cells.iter().map(|line| &line[column]).chain([&header[column]]).map(|cell| cell.chars().count()).max().unwrap_or(1);
+        let width = |column: usize| {
+            cells
+                .iter()
+                .map(|line| &line[column])
+                .chain([&header[column]])
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(1)
+        };
         self.widths = Some((0..header.len()).map(width).collect());
         self.border()?;
         self.line(&header)?;
@@ -116,7 +157,11 @@ impl Table {
             self.start(&[])?;
         }
         self.border()?;
-        writeln!(self.out, "{rows} {} in set", if rows == 1 { "row" } else { "rows" })?;
+        writeln!(
+            self.out,
+            "{rows} {} in set",
+            if rows == 1 { "row" } else { "rows" }
+        )?;
         self.flush()
     }
 }

@@ -22,7 +22,12 @@ impl ProgressLine {
             "never" => false,
             _ => std::io::stderr().is_terminal(),
         };
-        ProgressLine { enabled, start: Instant::now(), shown: None, latest: None }
+        ProgressLine {
+            enabled,
+            start: Instant::now(),
+            shown: None,
+            latest: None,
+        }
     }
 
     /// Shows the newest numbers, a few times a second.
@@ -55,9 +60,15 @@ impl ProgressLine {
 
     /// One last line that stays.
     pub(crate) fn summary(&self, outcome: JobOutcome) {
-        let Some(progress) = self.latest.filter(|_| self.enabled) else { return };
+        let Some(progress) = self.latest.filter(|_| self.enabled) else {
+            return;
+        };
         let seconds = self.start.elapsed().as_secs_f64();
-        let verb = if outcome == JobOutcome::Finished { "finished" } else { "stopped" };
+        let verb = if outcome == JobOutcome::Finished {
+            "finished"
+        } else {
+            "stopped"
+        };
         let rate = progress.rows as f64 / seconds.max(0.001);
         let _ = writeln!(
             std::io::stderr(),
@@ -70,14 +81,20 @@ impl ProgressLine {
 }
 
 fn watermark(watermark: EventTime) -> String {
-    if watermark == EventTime::MIN { "-".to_string() } else { watermark.to_string() }
+    if watermark == EventTime::MIN {
+        "-".to_string()
+    } else {
+        watermark.to_string()
+    }
 }
 
 /// `1234567` as `1,234,567`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;
-    let groups = digits.as_bytes()[first..].chunks(3).map(|group| String::from_utf8_lossy(group).into_owned());
+    let groups = digits.as_bytes()[first..]
+        .chunks(3)
+        .map(|group| String::from_utf8_lossy(group).into_owned());
     let head = (first > 0).then(|| digits[..first].to_string());
     head.into_iter().chain(groups).collect::<Vec<_>>().join(",")
 }
@@ -88,6 +105,9 @@ mod tests {
 
     #[test]
     fn digits_are_grouped_by_three() {
-        assert_eq!([grouped(0), grouped(999), grouped(1000), grouped(1234567)], ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [grouped(0), grouped(999), grouped(1000), grouped(1234567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
     }
 }

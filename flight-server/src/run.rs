@@ -41,16 +41,22 @@ pub(crate) fn run(arguments: &RunArguments) -> u8 {
 
 fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
     let name = arguments.file.display();
-    let text = std::fs::read_to_string(&arguments.file).map_err(|error| Error::external(format!("cannot read {name}: {error}")))?;
+    let text = std::fs::read_to_string(&arguments.file)
+        .map_err(|error| Error::external(format!("cannot read {name}: {error}")))?;
     let interrupted = interrupts()?;
     let mut environment = TableEnvironment::default();
     for option in &arguments.options {
-        let (key, value) = option.split_once('=').ok_or_else(|| Error::user(format!("-D {option}: write -D key=value")))?;
+        let (key, value) = option
+            .split_once('=')
+            .ok_or_else(|| Error::user(format!("-D {option}: write -D key=value")))?;
         environment.set(key.trim(), value.trim())?;
     }
-    for statement in split_script(&text).map_err(|error| error.with_sql(&text).context(format!("in {name}")))? {
+    for statement in
+        split_script(&text).map_err(|error| error.with_sql(&text).context(format!("in {name}")))?
+    {
         let outcome = run_statement(&mut environment, &statement, &interrupted);
-        let outcome = outcome.map_err(|error| error.shifted(statement.start).context(format!("in {name}")))?;
+        let outcome = outcome
+            .map_err(|error| error.shifted(statement.start).context(format!("in {name}")))?;
         if outcome == JobOutcome::Cancelled {
             return Ok(outcome);
         }
@@ -58,12 +64,21 @@ fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
     Ok(JobOutcome::Finished)
 }
 
-fn run_statement(environment: &mut TableEnvironment, statement: &ScriptStatement, interrupted: &Interrupts) -> Result<JobOutcome> {
+fn run_statement(
+    environment: &mut TableEnvironment,
+    statement: &ScriptStatement,
+    interrupted: &Interrupts,
+) -> Result<JobOutcome> {
     match environment.execute(&statement.text)? {
         ExecutionResult::Done => Ok(JobOutcome::Finished),
-        ExecutionResult::Rows { schema, rows } => print_rows(&schema, &rows, environment.session().config.time_zone()).map(|()| JobOutcome::Finished),
+        ExecutionResult::Rows { schema, rows } => {
+            print_rows(&schema, &rows, environment.session().config.time_zone())
+                .map(|()| JobOutcome::Finished)
+        }
         ExecutionResult::Explained(text) => print_text(&text).map(|()| JobOutcome::Finished),
-        ExecutionResult::Job(job) => run_job(&job, interrupted).map_err(|error| error.with_sql(&statement.text)),
+        ExecutionResult::Job(job) => {
+            run_job(&job, interrupted).map_err(|error| error.with_sql(&statement.text))
+        }
     }
 }
 
@@ -73,8 +88,14 @@ fn print_text(text: &str) -> Result<()> {
 }
 
 fn run_job(job: &PreparedJob, interrupted: &Interrupts) -> Result<JobOutcome> {
-    let printer = job.select_schema().map(|schema| ResultPrinter::new(schema, job.time_zone())).transpose()?.map(Arc::new);
-    let collector = printer.clone().map(|printer| Arc::new(move |batch: &_| printer.print(batch)) as volley::connectors::collect::Collector);
+    let printer = job
+        .select_schema()
+        .map(|schema| ResultPrinter::new(schema, job.time_zone()))
+        .transpose()?
+        .map(Arc::new);
+    let collector = printer.clone().map(|printer| {
+        Arc::new(move |batch: &_| printer.print(batch)) as volley::connectors::collect::Collector
+    });
     let running = job.deploy(collector)?;
     interrupted.stop_on(running.cancel_flag());
     let mut line = ProgressLine::new(job.config().get("volley.progress").unwrap_or("auto"));
@@ -104,12 +125,15 @@ fn interrupts() -> Result<Interrupts> {
     let current = Arc::new(Mutex::new(None::<Arc<AtomicBool>>));
     let seen = current.clone();
     let handler = move || {
-        let twice = TWICE.get_or_init(|| AtomicBool::new(false)).swap(true, Ordering::SeqCst);
+        let twice = TWICE
+            .get_or_init(|| AtomicBool::new(false))
+            .swap(true, Ordering::SeqCst);
         match &*seen.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(flag) if !twice => flag.store(true, Ordering::SeqCst),
             _ => std::process::exit(INTERRUPTED as i32),
         }
     };
-    ctrlc::set_handler(handler).map_err(|error| Error::external(format!("cannot listen for Ctrl-C: {error}")))?;
+    ctrlc::set_handler(handler)
+        .map_err(|error| Error::external(format!("cannot listen for Ctrl-C: {error}")))?;
     Ok(Interrupts { current })
 }

@@ -31,7 +31,9 @@ pub(crate) fn test(arguments: &TestArguments) -> u8 {
     options.filter.clone_from(&arguments.filter);
     options.junit.clone_from(&arguments.junit);
     options.seed = arguments.seed;
-    let outcome = options.set_ways(&arguments.ways).and_then(|()| run_files(&arguments.files, &options));
+    let outcome = options
+        .set_ways(&arguments.ways)
+        .and_then(|()| run_files(&arguments.files, &options));
     match outcome {
         Ok(report) => {
             let _ = writeln!(std::io::stdout(), "{report}");

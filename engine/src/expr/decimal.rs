@@ -305,18 +305,16 @@ fn split_number(text: &str) -> Option<(bool, Vec<u8>, i64)> {
         None => (rest, 0),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let is_number = !(whole.is_empty() && fraction.is_empty())
-        && whole
-            .bytes()
-            .chain(fraction.bytes())
-            .all(|byte| byte.is_ascii_digit());
-    let digits: Vec<u8> = whole
-        .bytes()
-        .chain(fraction.bytes())
+    let all_digits = || whole.bytes().chain(fraction.bytes());
+    if (whole.is_empty() && fraction.is_empty()) || !all_digits().all(|byte| byte.is_ascii_digit())
+    {
+        return None;
+    }
+    let digits: Vec<u8> = all_digits()
         .map(|byte| byte - b'0')
         .skip_while(|digit| *digit == 0)
         .collect();
-    is_number.then_some((is_negative, digits, exponent - fraction.len() as i64))
+    Some((is_negative, digits, exponent - fraction.len() as i64))
 }
 
 fn round_digits(digits: &[u8], exponent: i64, precision: u8, scale: u8) -> Option<i128> {

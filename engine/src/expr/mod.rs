@@ -12,16 +12,23 @@ mod compiler;
 mod context;
 mod expression;
 mod field_access;
+mod hidden;
 mod kernel;
 mod literal;
 mod logical;
 mod physical;
 mod selection;
+mod sharing;
 mod values;
 
 pub(crate) mod calendar;
 pub(crate) mod decimal;
 pub(crate) mod java_number;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use cast::{ValueFormatter, cast_array, format_value};
 pub use compiled::CompiledExpression;

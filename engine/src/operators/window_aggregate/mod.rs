@@ -22,7 +22,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::SchemaRef;
 
-use self::slices::{SliceStore, Window};
+use self::slices::SliceStore;
 use crate::error::{Error, Result};
 use crate::functions::aggregate::AggregateSetSpec;
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
@@ -36,7 +36,10 @@ use crate::window::{
 };
 
 pub(crate) use self::grouped::{GroupedAggregates, Grouping};
-pub(crate) use self::rows::{SliceInput, SliceKey, SliceSource, SlicedRows, pick, weights};
+pub(crate) use self::rows::{
+    SliceInput, SliceKey, SliceSource, SlicedRows, millis, only_counted, pick, weights,
+};
+pub(crate) use self::slices::Window;
 
 /// The most rows of an output batch.
 pub(crate) const OUTPUT_ROWS: usize = 8192;

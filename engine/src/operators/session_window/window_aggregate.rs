@@ -1,0 +1,286 @@
+//! Aggregates by session: the states lie in columns by session slot, and merging sessions merges their states.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt32Array, UInt64Array,
+};
+use arrow::compute;
+use arrow::datatypes::{
+    DataType, Field as ArrowField, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type,
+};
+
+use super::sessions::{LATE, Sessions};
+use super::{SessionInput, Work};
+use crate::error::{Error, Result};
+use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
+use crate::operators::window_aggregate::{
+    OUTPUT_ROWS, Window, WindowOutput, output_schema, pick, weights,
+};
+use crate::operators::{Context, Flow, InputIndex, Operator, Output};
+use crate::state::{Groups, KEY_GROUP_COLUMN, StateSnapshot};
+use crate::stream::{ChangelogBatch, CheckpointId, KeyGroup};
+use crate::types::{EventTime, ProcessingTime, Schema};
+use crate::window::{WindowAggregateSpec, WindowClock, WindowInput, WindowKind};
+
+/// The name of the keyed table in snapshots.
+const TABLE: &str = "sessions";
+
+/// Aggregates rows by key and session and emits a session when it is over. One phase only.
+pub struct SessionWindowAggregateOperator {
+    input: SessionInput,
+    spec: AggregateSetSpec,
+    sessions: Sessions,
+    states: AggregateSet,
+    output: WindowOutput,
+    schema: SchemaRef,
+    key_fields: Vec<ArrowField>,
+    work: VecDeque<Work>,
+    closed: VecDeque<u32>,
+}
+
+impl SessionWindowAggregateOperator {
+    /// Sessions of `spec` over rows of `input_schema`; the keys are those of the sessions. `insert_only`: no row is ever taken back.
+    /// Fails where the window is no session or windows come attached.
+    pub fn new(
+        spec: WindowAggregateSpec,
+        input_schema: &Schema,
+        insert_only: bool,
+    ) -> Result<Self> {
+        let (WindowKind::Session { gap_ms }, WindowInput::TimeColumn(column)) =
+            (spec.window.kind, spec.input)
+        else {
+            return Err(Error::internal("a session is made from a time column"));
+        };
+        let clock = WindowClock::new(&spec.window.time)?;
+        let aggregates = AggregateSetSpec::new(&spec.aggregates, insert_only)?;
+        let keys = input_schema.project(&spec.keys);
+        let arrow_keys = keys.to_arrow();
+        let key_fields: Vec<ArrowField> = arrow_keys
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone())
+            .collect();
+        let key_types = key_fields.iter().map(|key| key.data_type().clone());
+        let schema = output_schema(&spec, &keys.fields);
+        Ok(SessionWindowAggregateOperator {
+            sessions: Sessions::new(gap_ms, clock, key_types.collect())?,
+            states: aggregates.create()?,
+            key_fields,
+            output: WindowOutput::new(&schema, spec.window_columns.clone(), clock),
+            schema: schema.to_arrow(),
+            input: SessionInput {
+                time_column: spec.window.time.is_event_time().then_some(column),
+                clock,
+                keys: spec.keys,
+                gap_ms,
+            },
+            spec: aggregates,
+            work: VecDeque::new(),
+            closed: VecDeque::new(),
+        })
+    }
+
+    fn is_event_time(&self) -> bool {
+        self.input.time_column.is_some()
+    }
+
+    fn drive(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        loop {
+            while !self.closed.is_empty() {
+                if out.is_full() {
+                    return Ok(Flow::Blocked);
+                }
+                self.emit(out)?;
+            }
+            self.compact()?;
+            match self.work.pop_front() {
+                None => return Ok(Flow::Done),
+                Some(Work::Fold(batch)) => self.fold(ctx, batch, out)?,
+                Some(Work::Fire(time)) => self.closed = self.sessions.close(time).into(),
+                Some(Work::Watermark(watermark)) => {
+                    if watermark > ctx.watermark() {
+                        ctx.advance_watermark(watermark);
+                    }
+                    out.watermark(watermark);
+                }
+            }
+        }
+    }
+
+    fn fold(&mut self, ctx: &Context, batch: ChangelogBatch, out: &mut Output) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let times = self.input.times(ctx, &batch)?.into_owned();
+        let hashes = self.input.hashes(&batch)?;
+        let keys = pick(&batch.rows, &self.input.keys);
+        let watermark = self.is_event_time().then_some(ctx.watermark());
+        let assigned = self.sessions.assign(&keys, &hashes, &times, watermark)?;
+        self.states.grow(self.sessions.slots());
+        if !assigned.merged.is_empty() {
+            let (sources, targets): (Vec<u32>, Vec<u32>) = assigned.merged.into_iter().unzip();
+            let partials = self.states.partials(&Groups::Ids(&sources))?;
+            self.states.merge(&self.spec, &targets, &partials)?;
+        }
+        let columns = pick(&batch.rows, self.spec.columns());
+        let weights = weights(&batch);
+        if !assigned.slots.contains(&LATE) {
+            return self.states.accumulate(
+                &self.spec,
+                &assigned.slots,
+                &columns,
+                weights.as_deref(),
+            );
+        }
+        self.input
+            .report_late(ctx, &batch.rows, &times, &assigned.slots, out)?;
+        let kept: Vec<u32> = (0..assigned.slots.len() as u32)
+            .filter(|row| assigned.slots[*row as usize] != LATE)
+            .collect();
+        let slots = Groups::Ids(&kept).gather(&assigned.slots);
+        let weights = weights.map(|weights| Groups::Ids(&kept).gather(&weights));
+        let kept = UInt32Array::from(kept);
+        let columns = columns
+            .iter()
+            .map(|column| Ok(compute::take(column, &kept, None)?))
+            .collect::<Result<Vec<ArrayRef>>>()?;
+        self.states
+            .accumulate(&self.spec, &slots, &columns, weights.as_deref())
+    }
+
+    /// Emits the next closed sessions, up to a batch of them.
+    fn emit(&mut self, out: &mut Output) -> Result<()> {
+        let count = self.closed.len().min(OUTPUT_ROWS);
+        let slots: Vec<u32> = self.closed.drain(..count).collect();
+        let groups = Groups::Ids(&slots);
+        let mut columns = self.sessions.keys_of(&slots)?;
+        columns.extend(self.states.evaluate(&self.spec, &groups)?);
+        let window = |row: usize| {
+            let session = self.sessions.session(slots[row]);
+            Window {
+                start: session.start,
+                end: session.end,
+            }
+        };
+        columns.extend(self.output.window_columns(window, slots.len()));
+        let rows = RecordBatch::try_new(self.schema.clone(), columns)?;
+        let batch = ChangelogBatch::insert_only(rows);
+        out.emit(match self.states.present(&self.spec, &groups) {
+            None => batch,
+            Some(present) => batch.filter(&present)?.0,
+        });
+        Ok(())
+    }
+
+    /// Forgets closed sessions once they are most of what is held.
+    fn compact(&mut self) -> Result<()> {
+        if let Some(old) = self.sessions.compact()? {
+            let mut states = self.spec.create()?;
+            states.grow(old.len());
+            let new: Vec<u32> = (0..old.len() as u32).collect();
+            states.merge(&self.spec, &new, &self.states.partials(&Groups::Ids(&old))?)?;
+            self.states = states;
+        }
+        Ok(())
+    }
+
+    fn snapshot_schema(&self) -> ArrowSchema {
+        let mut fields = vec![
+            ArrowField::new(KEY_GROUP_COLUMN, DataType::UInt16, false),
+            ArrowField::new("hash", DataType::UInt64, false),
+            ArrowField::new("session_start", DataType::Int64, false),
+            ArrowField::new("session_end", DataType::Int64, false),
+        ];
+        fields.extend(self.key_fields.iter().cloned());
+        let partials = self.spec.partial_fields().into_iter();
+        fields.extend(
+            partials.map(|field| ArrowField::new(field.name, field.logical_type.to_arrow(), true)),
+        );
+        ArrowSchema::new(fields)
+    }
+}
+
+impl Operator for SessionWindowAggregateOperator {
+    fn process_batch(
+        &mut self,
+        ctx: &mut Context,
+        _: InputIndex,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        let batch = self.input.without_null_times(ctx, batch)?;
+        self.input
+            .queue(ctx, &self.sessions, batch, &mut self.work)?;
+        self.drive(ctx, out)
+    }
+
+    fn process_watermark(
+        &mut self,
+        ctx: &mut Context,
+        watermark: EventTime,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        if self.is_event_time() {
+            self.work.push_back(Work::Fire(watermark));
+        }
+        self.work.push_back(Work::Watermark(watermark));
+        self.drive(ctx, out)
+    }
+
+    fn resume(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.drive(ctx, out)
+    }
+
+    fn next_processing_timer(&self) -> Option<ProcessingTime> {
+        let time = self.sessions.next_fire_time()?;
+        (!self.is_event_time()).then_some(ProcessingTime(time.millis()))
+    }
+
+    fn on_processing_time(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        if !self.is_event_time() {
+            let now = EventTime(ctx.processing_time().millis());
+            self.work.push_back(Work::Fire(now));
+        }
+        self.drive(ctx, out)
+    }
+
+    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        let slots = self.sessions.open_slots();
+        let hashes = self.sessions.hashes_of(&slots);
+        let groups = hashes
+            .iter()
+            .map(|hash| KeyGroup::of_hash(*hash, ctx.subtask().max_parallelism).0);
+        let starts = slots.iter().map(|slot| self.sessions.session(*slot).start);
+        let ends = slots.iter().map(|slot| self.sessions.session(*slot).end);
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt16Array::from_iter_values(groups)),
+            Arc::new(UInt64Array::from(hashes.clone())),
+            Arc::new(Int64Array::from_iter_values(starts)),
+            Arc::new(Int64Array::from_iter_values(ends)),
+        ];
+        columns.extend(self.sessions.keys_of(&slots)?);
+        columns.extend(self.states.partials(&Groups::Ids(&slots))?);
+        let mut snapshot = StateSnapshot::default();
+        let batch = RecordBatch::try_new(Arc::new(self.snapshot_schema()), columns)?;
+        snapshot.insert_keyed(TABLE, vec![batch]);
+        Ok(snapshot)
+    }
+
+    fn restore_state(&mut self, _: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        for batch in snapshot.batches(TABLE) {
+            let keys = 4 + self.key_fields.len();
+            let slots = self.sessions.restore(
+                &batch.columns()[4..keys],
+                batch.column(1).as_primitive::<UInt64Type>().values(),
+                batch.column(2).as_primitive::<Int64Type>().values(),
+                batch.column(3).as_primitive::<Int64Type>().values(),
+            )?;
+            self.states.grow(self.sessions.slots());
+            self.states
+                .merge(&self.spec, &slots, &batch.columns()[keys..])?;
+        }
+        Ok(())
+    }
+}
