@@ -103,6 +103,12 @@ impl Error {
         self
     }
 
+    /// Puts words in front of the message: whose problem it is.
+    pub fn prefixed(mut self, prefix: &str) -> Self {
+        self.0.message.insert_str(0, prefix);
+        self
+    }
+
     /// Adds the place in the SQL text. The first (innermost) position stays.
     pub fn at(mut self, position: impl Into<Option<SqlPosition>>) -> Self {
         if self.0.position.is_none() {

@@ -13,6 +13,8 @@ pub mod types;
 
 pub mod stream;
 
+pub mod sql;
+
 pub mod plan;
 
 pub mod expr;
@@ -21,10 +23,20 @@ pub mod functions;
 pub mod connectors;
 pub mod formats;
 
+pub mod watermark;
+
 pub mod operators;
 pub mod window;
 
 pub mod state;
+
+pub mod checkpoint;
+
+pub mod runtime;
+
+pub mod environment;
+
+pub mod testing;
 
 pub use config::SessionConfig;
 pub use error::{Error, ErrorKind, Result};

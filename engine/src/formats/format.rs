@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{
+    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+};
 
 use crate::config::OptionSpec;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::types::{RowKinds, Schema};
 
 /// One format, found by `'format' = '…'`.
@@ -51,11 +54,20 @@ pub trait Decoder: Send {
     /// caller adds where the message came from.
     fn decode_message(&mut self, message: &[u8]) -> Result<()>;
 
-    /// Decodes records of a file from the front of `block`, as many whole ones as it holds (all of it where `is_last`) but at
-    /// most `max_rows`, and says how many bytes it took. An error of the data names the record (counted from 0 within this
-    /// call, `record N`) and the field; the caller adds file and line.
+    /// Decodes records of a file from the front of `block`, as many whole ones as it holds (all of it where `is_last`), and says
+    /// how many bytes it took. It stops at `max_rows`; only a single record of several rows may pass it. A block without a
+    /// whole record takes no bytes: the caller adds to it. An error of the data names table and field; the caller adds file
+    /// and line, with [`Decoder::lines_before_error`].
     fn decode_block(&mut self, block: &mut [u8], is_last: bool, max_rows: usize)
     -> Result<Decoded>;
+
+    /// Says that the next block begins a file (a place to skip what stands only there).
+    fn begin_file(&mut self) {}
+
+    /// Lines that the last [`Decoder::decode_block`] had done when it failed.
+    fn lines_before_error(&self) -> usize {
+        0
+    }
 
     /// Rows appended since the last [`Decoder::finish`].
     fn rows(&self) -> usize;
@@ -69,12 +81,56 @@ pub trait Decoder: Send {
 pub struct Decoded {
     /// Bytes taken from the front of the block.
     pub bytes: usize,
-    /// Records among them, skipped ones included (lines, for messages).
-    pub records: usize,
+    /// Lines among them, those of skipped records included, for messages.
+    pub lines: usize,
 }
 
 /// Turns rows into records.
 pub trait Encoder: Send {
     /// Appends one record a row, each with the format's own terminator (a line feed for JSON and CSV).
     fn encode(&mut self, rows: &RecordBatch, kinds: &RowKinds, out: &mut Vec<u8>) -> Result<()>;
+}
+
+/// Refuses changes that a format of plain rows cannot express.
+pub(crate) fn only_inserts(kinds: &RowKinds, format: &str, table: &str) -> Result<()> {
+    if kinds.is_insert_only()
+        || kinds
+            .bytes()
+            .is_some_and(|bytes| bytes.iter().all(|kind| *kind == 0))
+    {
+        return Ok(());
+    }
+    Err(Error::internal(format!(
+        "table \"{table}\": the format '{format}' writes only inserted rows, and got an update or a deletion"
+    )))
+}
+
+/// The value of an option.
+pub(super) fn option<'a>(options: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
+    options.get(key).map(String::as_str)
+}
+
+/// Whether a BOOLEAN option with default false is set.
+pub(super) fn is_true(options: &BTreeMap<String, String>, key: &str) -> bool {
+    option(options, key) == Some("true")
+}
+
+/// A text for a message: at most 80 characters.
+pub(super) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{} … ({} characters)", &text[..at], text.chars().count()),
+        None => text.to_string(),
+    }
+}
+
+/// The values of a timestamp column, whatever its unit.
+pub(super) fn timestamp_values(array: &ArrayRef, unit: TimeUnit) -> &[i64] {
+    match unit {
+        TimeUnit::Second | TimeUnit::Millisecond => {
+            array.as_primitive::<TimestampMillisecondType>().values()
+        }
+        TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().values(),
+        TimeUnit::Nanosecond => array.as_primitive::<TimestampNanosecondType>().values(),
+    }
 }

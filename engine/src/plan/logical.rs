@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::connectors::factory::TableDescriptor;
 use crate::expr::{Expression, Position};
 use crate::functions::AggregateCall;
+pub use crate::types::JoinKind;
 use crate::types::{Field, LogicalType, Schema, SortKey, TimeAttribute, TypeRoot};
 use crate::window::WindowSpec;
 
@@ -220,23 +221,6 @@ pub struct Join {
     pub condition: Expression,
     /// Where JOIN stands in the SQL text.
     pub position: Position,
-}
-
-/// The kinds of joins. SEMI and ANTI come from IN, EXISTS and their negations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum JoinKind {
-    /// Only pairs.
-    Inner,
-    /// Pairs, and left rows without one.
-    Left,
-    /// Pairs, and right rows without one.
-    Right,
-    /// Pairs, and rows of either side without one.
-    Full,
-    /// Left rows with a pair.
-    Semi,
-    /// Left rows without one.
-    Anti,
 }
 
 /// A statement that runs as a job.

@@ -16,5 +16,5 @@ pub use changelog_batch::{ChangelogBatch, StepSlice, concat_batches};
 pub use element::{StreamElement, WatermarkStatus};
 pub use hash::{KeyHashes, hash_columns};
 pub use key_group::{KeyGroup, KeyGroupRange};
-pub use partitioner::{Scatter, scatter_by_channel, scatter_by_key_group};
+pub use partitioner::{scatter_by_channel, scatter_by_key_group};
 pub use watermark::{WatermarkStep, WatermarkSteps};

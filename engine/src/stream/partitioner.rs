@@ -4,31 +4,15 @@ use arrow::array::UInt32Array;
 
 use super::{ChangelogBatch, KeyGroup};
 use crate::error::Result;
-use crate::types::EventTime;
-
-/// What one channel gets of a batch.
-#[derive(Debug)]
-pub struct Scatter {
-    /// Which channel.
-    pub channel: usize,
-    /// Its rows, in their order; may be empty where only `behind` matters.
-    pub batch: ChangelogBatch,
-    /// A watermark that follows these rows because its step stood behind the last of them.
-    pub behind: Option<EventTime>,
-}
 
 /// Deals rows to `parallelism` channels by the key group of their hashes, which the batch must carry.
 pub fn scatter_by_key_group(
     batch: ChangelogBatch,
     parallelism: usize,
     max_parallelism: u16,
-) -> Result<Vec<Scatter>> {
+) -> Result<Vec<(usize, ChangelogBatch)>> {
     if parallelism == 1 {
-        return Ok(vec![Scatter {
-            channel: 0,
-            batch,
-            behind: None,
-        }]);
+        return Ok(vec![(0, batch)]);
     }
     let channels: Vec<u32> = {
         let hashes = batch
@@ -47,27 +31,21 @@ pub fn scatter_by_key_group(
     scatter_by_channel(batch, &channels, parallelism)
 }
 
-/// Deals row `i` to channel `channels[i]`. Channels without a row get a step's watermark all the same.
+/// Deals row `i` to channel `channels[i]`; channels without a row get nothing. Steps behind a channel's last row are left
+/// out: the watermark element that follows every batch with steps goes to all channels.
 pub fn scatter_by_channel(
     batch: ChangelogBatch,
     channels: &[u32],
     parallelism: usize,
-) -> Result<Vec<Scatter>> {
+) -> Result<Vec<(usize, ChangelogBatch)>> {
     let mut starts = vec![0usize; parallelism + 1];
     channels
         .iter()
         .for_each(|channel| starts[*channel as usize + 1] += 1);
     (0..parallelism).for_each(|channel| starts[channel + 1] += starts[channel]);
-    if let Some(only) =
-        (0..parallelism).find(|channel| starts[channel + 1] - starts[*channel] == channels.len())
-    {
-        if batch.steps.is_empty() {
-            return Ok(vec![Scatter {
-                channel: only,
-                batch,
-                behind: None,
-            }]);
-        }
+    let takes_all = |channel: &usize| starts[channel + 1] - starts[*channel] == channels.len();
+    if let Some(only) = (0..parallelism).find(takes_all) {
+        return Ok(vec![(only, batch)]);
     }
     let mut next = starts.clone();
     let mut rows = vec![0u32; channels.len()];
@@ -79,14 +57,9 @@ pub fn scatter_by_channel(
     let rows = UInt32Array::from(rows);
     let mut result = Vec::with_capacity(parallelism);
     for channel in 0..parallelism {
-        let (batch, behind) =
-            batch.take(&rows.slice(starts[channel], starts[channel + 1] - starts[channel]))?;
-        if batch.num_rows() > 0 || behind.is_some() {
-            result.push(Scatter {
-                channel,
-                batch,
-                behind,
-            });
+        let mine = rows.slice(starts[channel], starts[channel + 1] - starts[channel]);
+        if !mine.is_empty() {
+            result.push((channel, batch.take(&mine)?.0));
         }
     }
     Ok(result)

@@ -5,6 +5,7 @@
 
 mod changelog_mode;
 mod event_time;
+mod join_kind;
 mod logical_type;
 mod position;
 mod row_kind;
@@ -14,6 +15,7 @@ mod time_zone;
 
 pub use changelog_mode::ChangelogMode;
 pub use event_time::{EventTime, ProcessingTime};
+pub use join_kind::JoinKind;
 pub use logical_type::{LogicalType, RowField, TypeRoot};
 pub use position::SqlPosition;
 pub use row_kind::{RowKind, RowKinds};

@@ -1,0 +1,133 @@
+//! Which files a path names: one file, a directory with everything below it, or a pattern.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// The local path of the option `path`: plain or a `file:` URL.
+pub(super) fn local_path(path: &str) -> Result<PathBuf> {
+    let local = match path.split_once(":/") {
+        Some(("file", rest)) => match rest.strip_prefix('/') {
+            Some(after_host) => after_host,
+            None => return Ok(Path::new("/").join(rest)),
+        },
+        Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+            return Err(Error::unsupported(format!("a path of scheme '{scheme}'"))
+                .hint("use a local path or a file:// URL"));
+        }
+        _ => path,
+    };
+    if local.is_empty() {
+        return Err(Error::user("the option 'path' is empty"));
+    }
+    Ok(PathBuf::from(local))
+}
+
+/// The files that `path` names, sorted by name. Names that begin with `.` or `_` inside directories are hidden, as in Flink.
+pub(super) fn find_files(path: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    if path.exists() {
+        collect(path, &mut files)?;
+    } else {
+        collect_matching(path, &mut files)?;
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn collect_matching(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let text = path.to_string_lossy();
+    if !text.contains(['*', '?', '[']) {
+        return Err(
+            Error::external(format!("there is no file or directory {text}")).hint(
+                "paths that do not begin with / start in the directory in which the command runs",
+            ),
+        );
+    }
+    let matching = glob::glob(&text)
+        .map_err(|error| Error::user(format!("the pattern {text} is wrong: {}", error.msg)))?;
+    for found in matching {
+        let found = found.map_err(|error| {
+            let path = error.path().display().to_string();
+            Error::external(format!("cannot look at {path}: {}", error.error()))
+        })?;
+        if !is_hidden(&found) {
+            collect(&found, files)?;
+        }
+    }
+    if files.is_empty() {
+        return Err(Error::external(format!("no file matches {text}")));
+    }
+    Ok(())
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if !path.is_dir() {
+        files.push(path.to_path_buf());
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).map_err(|error| about(path, &error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| about(path, &error))?.path();
+        if !is_hidden(&entry) {
+            collect(&entry, files)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.starts_with(['.', '_']))
+}
+
+/// An error of the file system with the path that it is about.
+pub(super) fn about(path: &Path, error: &std::io::Error) -> Error {
+    Error::external(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_gives_all_visible_files_below_it_by_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        fs::create_dir_all(root.join("b/_hidden")).unwrap();
+        for name in [
+            "z.json",
+            "b/a.json",
+            ".part",
+            "_SUCCESS",
+            "b/_hidden/x.json",
+        ] {
+            fs::write(root.join(name), "").unwrap();
+        }
+        let found = find_files(root).unwrap();
+        assert_eq!(found, [root.join("b/a.json"), root.join("z.json")]);
+        let matching = find_files(&root.join("*.json")).unwrap();
+        assert_eq!(matching, [root.join("z.json")]);
+        assert!(find_files(&root.join("*.csv")).is_err());
+        let missing = find_files(&root.join("nothing")).unwrap_err().to_string();
+        assert!(
+            missing.contains("there is no file or directory"),
+            "{missing}"
+        );
+    }
+
+    #[test]
+    fn urls_of_files_are_paths() {
+        assert_eq!(local_path("file:///a/b").unwrap(), Path::new("/a/b"));
+        assert_eq!(local_path("file:/a/b").unwrap(), Path::new("/a/b"));
+        assert_eq!(local_path("a/b").unwrap(), Path::new("a/b"));
+        assert!(
+            local_path("s3://bucket/x")
+                .unwrap_err()
+                .to_string()
+                .contains("'s3'")
+        );
+    }
+}

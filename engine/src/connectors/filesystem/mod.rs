@@ -1,0 +1,252 @@
+//! The `filesystem` connector: files as tables, read once and written in two phases.
+
+mod files;
+mod parquet_reader;
+mod part_file;
+mod sink;
+mod source;
+#[cfg(test)]
+mod tests;
+mod text_reader;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{ConnectorFactory, Sink, Source, TableDescriptor};
+use crate::config::{OptionSpec, OptionType, parse_memory_bytes};
+use crate::error::{Error, Result};
+use crate::formats::{self, Format, FormatContext};
+
+/// `'connector' = 'filesystem'`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FilesystemFactory;
+
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new("connector", OptionType::Text, None, "`filesystem`."),
+    OptionSpec::new(
+        "path",
+        OptionType::Text,
+        None,
+        "A file, a directory (with all below it but names beginning with `.` or `_`) or a pattern such as `data/*.json`; a sink takes a directory.",
+    ),
+    OptionSpec::new(
+        "format",
+        OptionType::Text,
+        None,
+        "`json`, `csv`, `raw` or `parquet`.",
+    ),
+    OptionSpec::new(
+        SIZE_OPTION,
+        OptionType::MemorySize,
+        Some("128 mb"),
+        "The size at which a sink goes on in a new file.",
+    ),
+    OptionSpec::new(
+        "sink.rolling-policy.rollover-interval",
+        OptionType::Duration,
+        Some("30 min"),
+        "Accepted for Flink's sake: files are closed at every checkpoint.",
+    ),
+    OptionSpec::new(
+        "sink.rolling-policy.inactivity-interval",
+        OptionType::Duration,
+        Some("30 min"),
+        "Accepted for Flink's sake: files are closed at every checkpoint.",
+    ),
+    OptionSpec::new(
+        "sink.rolling-policy.check-interval",
+        OptionType::Duration,
+        Some("1 min"),
+        "Accepted for Flink's sake: files are closed at every checkpoint.",
+    ),
+    OptionSpec::new(
+        "auto-compaction",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether small files are merged; not supported.",
+    ),
+    OptionSpec::new(
+        "source.monitor-interval",
+        OptionType::Duration,
+        None,
+        "How often to look for new files; not supported, the files there at the start are read once.",
+    ),
+    OptionSpec::new(
+        "source.path.regex-pattern",
+        OptionType::Text,
+        None,
+        "Not supported: use a pattern as `path`.",
+    ),
+    OptionSpec::new(
+        "partition.*",
+        OptionType::Text,
+        None,
+        "Options of partitioned directories; not supported.",
+    ),
+    OptionSpec::new(
+        "sink.partition-commit.*",
+        OptionType::Text,
+        None,
+        "Options of partitioned directories; not supported.",
+    ),
+];
+
+const SIZE_OPTION: &str = "sink.rolling-policy.file-size";
+
+/// Options of Flink that would change what a table means, with what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "source.monitor-interval",
+        "the files there at the start are read once",
+    ),
+    (
+        "source.path.regex-pattern",
+        "use a pattern such as 'data/*.json' as 'path'",
+    ),
+    (
+        "partition.",
+        "partitioned directories are read and written as plain ones",
+    ),
+    (
+        "sink.partition-commit.",
+        "partitioned directories are read and written as plain ones",
+    ),
+];
+
+fn refuse_unsupported(descriptor: &TableDescriptor) -> Result<()> {
+    for key in descriptor.options.keys() {
+        if let Some((_, instead)) = REFUSED.iter().find(|(refused, _)| key.starts_with(refused)) {
+            return Err(Error::unsupported(format!("the option '{key}'")).hint(*instead));
+        }
+    }
+    if descriptor.option("auto-compaction") == Some("true") {
+        return Err(Error::unsupported("'auto-compaction' = 'true'").hint("leave it out"));
+    }
+    Ok(())
+}
+
+/// How the bytes of files become rows.
+pub(super) enum FileFormat {
+    /// Record by record.
+    Records(Arc<dyn Format>),
+    /// Column by column.
+    Parquet,
+}
+
+impl FileFormat {
+    /// The value of `format`, which is also the ending of files.
+    fn identifier(&self) -> &'static str {
+        match self {
+            FileFormat::Records(format) => format.identifier(),
+            FileFormat::Parquet => "parquet",
+        }
+    }
+}
+
+/// A table of files as it was declared.
+pub(super) struct FilesystemTable {
+    path: PathBuf,
+    format: FileFormat,
+    context: FormatContext,
+    /// The size at which a sink goes on in a new file.
+    rolling_bytes: u64,
+}
+
+impl FilesystemTable {
+    fn new(descriptor: &TableDescriptor) -> Result<Self> {
+        let of_table = |error: Error| error.prefixed(&format!("table \"{}\": ", descriptor.name));
+        refuse_unsupported(descriptor).map_err(of_table)?;
+        let rolling = descriptor.option(SIZE_OPTION).unwrap_or("128 mb");
+        let context = FormatContext {
+            table: descriptor.name.clone(),
+            physical: descriptor.physical.clone(),
+            projection: descriptor.projection.clone(),
+            options: descriptor.options.clone(),
+            time_zone: descriptor.time_zone.clone(),
+        };
+        Ok(FilesystemTable {
+            path: files::local_path(descriptor.required("path")?).map_err(of_table)?,
+            format: file_format(descriptor)?,
+            context,
+            rolling_bytes: parse_memory_bytes(rolling)
+                .ok_or_else(|| Error::user(format!("'{rolling}' is no size for '{SIZE_OPTION}'")))
+                .map_err(of_table)?
+                .max(1) as u64,
+        })
+    }
+
+    fn about(&self, error: Error) -> Error {
+        error.prefixed(&format!("table \"{}\": ", self.context.table))
+    }
+}
+
+fn file_format(descriptor: &TableDescriptor) -> Result<FileFormat> {
+    let name = descriptor.required("format")?;
+    if name == "parquet" {
+        return Ok(FileFormat::Parquet);
+    }
+    formats::format(name)
+        .map(FileFormat::Records)
+        .ok_or_else(|| {
+            let known: Vec<_> = formats::all()
+                .iter()
+                .map(|format| format.identifier())
+                .collect();
+            Error::user(format!(
+                "table \"{}\": there is no format '{name}'",
+                descriptor.name
+            ))
+            .hint(format!("known formats: {}, parquet", known.join(", ")))
+        })
+}
+
+impl ConnectorFactory for FilesystemFactory {
+    fn identifier(&self) -> &'static str {
+        "filesystem"
+    }
+
+    fn options(&self, descriptor: &TableDescriptor) -> Vec<OptionSpec> {
+        let mut options = OPTIONS.to_vec();
+        match descriptor.option("format") {
+            Some("parquet") => options.extend_from_slice(formats::parquet::OPTIONS),
+            Some(name) => {
+                options.extend(
+                    formats::format(name)
+                        .iter()
+                        .flat_map(|format| format.options()),
+                );
+            }
+            None => {}
+        }
+        options
+    }
+
+    fn create_source(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Source>> {
+        let table = FilesystemTable::new(descriptor)?;
+        // Mistakes in the options of the format show now.
+        match &table.format {
+            FileFormat::Records(format) => drop(format.decoder(&table.context)?),
+            FileFormat::Parquet => formats::parquet::check_types(&table.context)?,
+        }
+        Ok(Arc::new(source::FilesystemSource::new(Arc::new(table))))
+    }
+
+    fn create_sink(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Sink>> {
+        let table = FilesystemTable::new(descriptor)?;
+        if table.path.is_file() {
+            return Err(Error::user(format!(
+                "table \"{}\": a sink writes a directory, but {} is a file",
+                descriptor.name,
+                table.path.display()
+            )));
+        }
+        match &table.format {
+            FileFormat::Records(format) => drop(format.encoder(&table.context)?),
+            FileFormat::Parquet => {
+                formats::parquet::check_types(&table.context)?;
+                formats::parquet::writer_properties(&table.context)?;
+            }
+        }
+        Ok(Arc::new(sink::FilesystemSink::new(Arc::new(table))))
+    }
+}

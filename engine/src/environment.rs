@@ -1,0 +1,148 @@
+//! The door for everybody outside: statements go in, results and jobs come out.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+
+use crate::config::SessionConfig;
+use crate::connectors::collect::{CollectSink, Collector};
+use crate::connectors::{ConnectorRegistry, Sink, standard_registry};
+use crate::error::Result;
+use crate::plan::logical::{Statement, TableSpec};
+use crate::plan::{ExecPlan, build_graph, explain, plan_statement};
+use crate::runtime::{Clock, Job, JobGraph, JobOptions, SystemClock};
+use crate::sql::{Session, StatementResult};
+use crate::types::Schema;
+
+/// A session: its catalog, its options, its connectors. Flink's `TableEnvironment`.
+pub struct TableEnvironment {
+    session: Session,
+}
+
+/// What a statement came to.
+pub enum ExecutionResult {
+    /// It changed the catalog or an option.
+    Done,
+    /// Rows that are there already (SHOW, DESCRIBE, SET).
+    Rows {
+        /// Their columns.
+        schema: Schema,
+        /// The rows.
+        rows: RecordBatch,
+    },
+    /// The text of an EXPLAIN.
+    Explained(String),
+    /// A job that waits to be run.
+    Job(PreparedJob),
+}
+
+/// A planned INSERT, statement set or SELECT.
+pub struct PreparedJob {
+    plan: ExecPlan,
+    config: SessionConfig,
+    connectors: ConnectorRegistry,
+    select: Option<Schema>,
+}
+
+impl Default for TableEnvironment {
+    fn default() -> Self {
+        Self::new(standard_registry())
+    }
+}
+
+impl TableEnvironment {
+    /// A session that knows these connectors.
+    pub fn new(connectors: ConnectorRegistry) -> Self {
+        TableEnvironment {
+            session: Session::new(connectors),
+        }
+    }
+
+    /// The session, for its catalog and options.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Sets an option: `SET 'key' = 'value'`.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        self.session.config.set(key, value)
+    }
+
+    /// Parses, binds and plans one statement. Errors carry the place in it.
+    pub fn execute(&mut self, statement: &str) -> Result<ExecutionResult> {
+        match self.session.execute(statement)? {
+            StatementResult::Done => Ok(ExecutionResult::Done),
+            StatementResult::Rows { schema, rows } => Ok(ExecutionResult::Rows { schema, rows }),
+            StatementResult::Explain {
+                statement: explained,
+                changelog_mode,
+            } => {
+                let job = self
+                    .prepare(&explained)
+                    .map_err(|error| error.with_sql(statement))?;
+                Ok(ExecutionResult::Explained(explain(
+                    &job.plan,
+                    changelog_mode,
+                )))
+            }
+            StatementResult::Job(job) => self
+                .prepare(&job)
+                .map(ExecutionResult::Job)
+                .map_err(|error| error.with_sql(statement)),
+        }
+    }
+
+    fn prepare(&self, statement: &Statement) -> Result<PreparedJob> {
+        let session = &self.session;
+        let late_rows: Option<Arc<TableSpec>> = session.late_rows_table()?;
+        let plan = plan_statement(statement, &session.config, &session.connectors, late_rows)?;
+        let select = match statement {
+            Statement::Select(query) => Some(query.schema()),
+            Statement::Inserts(_) => None,
+        };
+        Ok(PreparedJob {
+            plan,
+            config: session.config.clone(),
+            connectors: session.connectors.clone(),
+            select,
+        })
+    }
+}
+
+impl PreparedJob {
+    /// The columns of a SELECT; `None` for INSERTs.
+    pub fn select_schema(&self) -> Option<&Schema> {
+        self.select.as_ref()
+    }
+
+    /// The session time zone, in which results are shown.
+    pub fn time_zone(&self) -> &str {
+        self.config.time_zone()
+    }
+
+    /// The options of the session that planned it.
+    pub fn config(&self) -> &SessionConfig {
+        &self.config
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &ExecPlan {
+        &self.plan
+    }
+
+    /// The job graph; a SELECT's rows go to `select_sink`.
+    pub fn graph(&self, select_sink: Option<Arc<dyn Sink>>) -> Result<JobGraph> {
+        build_graph(&self.plan, &self.config, &self.connectors, select_sink)
+    }
+
+    /// Deploys the job on this machine; a SELECT's rows go to `collector`.
+    pub fn deploy(&self, collector: Option<Collector>) -> Result<Job> {
+        let sink = collector.map(|collector| Arc::new(CollectSink(collector)) as Arc<dyn Sink>);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Job::new(
+            self.graph(sink)?,
+            JobOptions::from_config(&self.config)?,
+            clock,
+        )
+    }
+}

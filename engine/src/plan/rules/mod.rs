@@ -1,0 +1,35 @@
+//! The rules of the planner, one a file: an allow-list of what is sound on streams.
+//!
+//! The first ones rewrite the logical plan as a tree; the others choose the nodes. No rule moves anything below a
+//! watermark assigner, evaluates what can fail on more rows than SQL does, or draws a random number twice.
+
+mod flatten_unions;
+mod fold_constants;
+mod grouping_sets;
+mod late_rows;
+mod prune_columns;
+mod push_filters_into_joins;
+mod source;
+mod two_phase;
+mod window_aggregate;
+mod window_join;
+mod window_rank;
+
+pub(crate) use prune_columns::required_columns;
+pub(crate) use source::mark_readers_of_watermarks;
+
+pub use late_rows::late_rows_schema;
+
+use super::logical::LogicalPlan;
+
+/// The query after the rules that work on the tree.
+pub(crate) fn rewrite_tree(plan: LogicalPlan) -> LogicalPlan {
+    let plan = bottom_up(plan, &mut fold_constants::fold);
+    let plan = bottom_up(plan, &mut flatten_unions::flatten);
+    push_filters_into_joins::push(plan)
+}
+
+fn bottom_up(plan: LogicalPlan, rule: &mut dyn FnMut(LogicalPlan) -> LogicalPlan) -> LogicalPlan {
+    let plan = plan.map_inputs(&mut |input| bottom_up(input, rule));
+    rule(plan)
+}

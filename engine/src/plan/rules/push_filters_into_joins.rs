@@ -1,0 +1,105 @@
+//! Brings each part of WHERE and ON to where it belongs: to one input of a join, or into the join's condition.
+//!
+//! `FROM a, b WHERE a.k = b.k` becomes a join on `a.k = b.k`. A part moves to an input only if it cannot fail and no row
+//! can notice: of the condition of an outer join only what speaks about the side that is padded, of WHERE above it only
+//! what speaks about the side that is kept. Parts that stay keep their order.
+
+use crate::expr::Expression;
+use crate::plan::logical::{Filter, Join, JoinKind, LogicalPlan};
+use crate::plan::row_logic::{conjunction, conjuncts, is_movable, reindex};
+
+/// Applies the rule everywhere, from the top.
+pub(super) fn push(plan: LogicalPlan) -> LogicalPlan {
+    let plan = match plan {
+        LogicalPlan::Filter(filter) => push_filter(filter),
+        LogicalPlan::Join(join) => push_into(join, vec![]),
+        other => other,
+    };
+    plan.map_inputs(&mut push)
+}
+
+fn push_filter(filter: Filter) -> LogicalPlan {
+    let mut parts = conjuncts(&filter.condition);
+    match *filter.input {
+        LogicalPlan::Filter(inner) => {
+            let mut all = conjuncts(&inner.condition);
+            all.append(&mut parts);
+            match filtered(*inner.input, all) {
+                LogicalPlan::Filter(merged) => push_filter(merged),
+                other => push(other),
+            }
+        }
+        LogicalPlan::Join(join) => push_into(join, parts),
+        other => filtered(other, parts),
+    }
+}
+
+fn filtered(input: LogicalPlan, parts: Vec<Expression>) -> LogicalPlan {
+    match conjunction(parts) {
+        Some(condition) => LogicalPlan::Filter(Filter {
+            input: Box::new(input),
+            condition,
+        }),
+        None => input,
+    }
+}
+
+fn push_into(mut join: Join, above: Vec<Expression>) -> LogicalPlan {
+    let left_width = join.left.schema().len();
+    let mut on = conjuncts(&join.condition);
+    let mut above = above;
+    if join.kind == JoinKind::Inner {
+        on.append(&mut above);
+    }
+    let kind = join.kind;
+    let mut left = Vec::new();
+    let mut right = Vec::new();
+    on.retain(|part| !moves(part, left_width, on_moves(kind), &mut left, &mut right));
+    above.retain(|part| !moves(part, left_width, where_moves(kind), &mut left, &mut right));
+    join.condition = conjunction(on).unwrap_or_else(Expression::always_true);
+    join.left = Box::new(filtered(*join.left, left));
+    join.right = Box::new(filtered(*join.right, right));
+    filtered(LogicalPlan::Join(join), above)
+}
+
+/// To which sides (left, right) a part of the join's own condition may move.
+fn on_moves(kind: JoinKind) -> (bool, bool) {
+    match kind {
+        JoinKind::Inner | JoinKind::Semi => (true, true),
+        JoinKind::Left | JoinKind::Anti => (false, true),
+        JoinKind::Right => (true, false),
+        JoinKind::Full => (false, false),
+    }
+}
+
+/// To which sides a part of WHERE above the join may move.
+fn where_moves(kind: JoinKind) -> (bool, bool) {
+    match kind {
+        JoinKind::Inner => (true, true),
+        JoinKind::Left | JoinKind::Semi | JoinKind::Anti => (true, false),
+        JoinKind::Right => (false, true),
+        JoinKind::Full => (false, false),
+    }
+}
+
+fn moves(
+    part: &Expression,
+    left_width: usize,
+    (to_left, to_right): (bool, bool),
+    left: &mut Vec<Expression>,
+    right: &mut Vec<Expression>,
+) -> bool {
+    let columns = part.columns();
+    if columns.is_empty() || !is_movable(part) {
+        return false;
+    }
+    if to_left && columns.iter().all(|column| *column < left_width) {
+        left.push(part.clone());
+        return true;
+    }
+    if to_right && columns.iter().all(|column| *column >= left_width) {
+        right.push(reindex(part, &|column| column - left_width));
+        return true;
+    }
+    false
+}

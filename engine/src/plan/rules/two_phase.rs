@@ -1,0 +1,69 @@
+//! Folds rows before they move: a window aggregation in two phases.
+//!
+//! `table.optimizer.agg-phase-strategy`: TWO_PHASE wherever it is possible, ONE_PHASE never, AUTO where rows really move
+//! to other subtasks, that is at a parallelism above one. Possible it is for aligned windows on event time, over
+//! insert-only rows, with aggregates whose accumulators merge. The state of the global phase is that of the one-phase
+//! aggregation, so that a job can go on at another parallelism.
+
+use crate::plan::exec_node::{ExecNodeKind, NodeId};
+use crate::plan::nodes::{
+    GlobalWindowAggregateNode, LocalWindowAggregateNode, WindowAggregateNode,
+};
+use crate::plan::physical::Planner;
+use crate::window::{WindowAggregateSpec, WindowKind};
+
+const MERGEABLE: &[&str] = &["COUNT", "SUM", "AVG", "MIN", "MAX"];
+
+impl Planner<'_> {
+    /// A window aggregation over a node, with its exchange, in one phase or two.
+    pub(super) fn window_aggregate_phases(
+        &mut self,
+        input: NodeId,
+        spec: WindowAggregateSpec,
+    ) -> NodeId {
+        let schema = self.aggregate_schema(input, &spec);
+        if self.in_two_phases(input, &spec) {
+            return self.two_phases(input, spec, schema);
+        }
+        let below = self.builder.distribute(input, &spec.keys);
+        let kind = ExecNodeKind::WindowAggregate(WindowAggregateNode { spec });
+        self.builder.add(kind, vec![below], schema)
+    }
+
+    fn two_phases(
+        &mut self,
+        input: NodeId,
+        spec: WindowAggregateSpec,
+        schema: crate::types::Schema,
+    ) -> NodeId {
+        let local_input = self.builder.node(input).schema.clone();
+        let local =
+            ExecNodeKind::LocalWindowAggregate(LocalWindowAggregateNode { spec: spec.clone() });
+        let local = self
+            .builder
+            .add(local, vec![input], local_input.project(&spec.keys));
+        let keys: Vec<usize> = (0..spec.keys.len()).collect();
+        let below = self.builder.distribute(local, &keys);
+        let kind =
+            ExecNodeKind::GlobalWindowAggregate(GlobalWindowAggregateNode { spec, local_input });
+        self.builder.add(kind, vec![below], schema)
+    }
+
+    fn in_two_phases(&self, input: NodeId, spec: &WindowAggregateSpec) -> bool {
+        let node = self.builder.node(input);
+        let wanted = match self.config.get("table.optimizer.agg-phase-strategy") {
+            Some("ONE_PHASE") => false,
+            Some("TWO_PHASE") => true,
+            _ => node.parallelism > 1,
+        };
+        wanted
+            && !self.builder.is_distributed(input, &spec.keys)
+            && node.changelog_mode.is_insert_only()
+            && spec.window.time.is_event_time()
+            && !matches!(spec.window.kind, WindowKind::Session { .. })
+            && spec
+                .aggregates
+                .iter()
+                .all(|call| !call.distinct && MERGEABLE.contains(&call.function.as_str()))
+    }
+}

@@ -1,0 +1,205 @@
+//! Runs a whole job on one thread with a manual clock, so that every run can be run again.
+//!
+//! `volley test` and the random tests are built on it: the order in which tasks step comes from a seed, checkpoints are
+//! taken when asked for, and a "killed" job is simply dropped and built again from a snapshot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use super::clock::{Clock, ManualClock};
+use super::graph::JobGraph;
+use super::job::deploy;
+use super::metrics::JobMetrics;
+use super::task::{Step, StepEnvironment, Task};
+use crate::checkpoint::{CheckpointCoordinator, JobSnapshot};
+use crate::error::{Error, Result};
+use crate::stream::CheckpointId;
+use crate::types::ProcessingTime;
+
+/// How a deterministic run goes.
+#[derive(Debug, Clone)]
+pub struct StepperOptions {
+    /// The most rows of a batch: `volley.batch.rows`.
+    pub batch_rows: usize,
+    /// The most bytes of a batch: `volley.batch.bytes`.
+    pub batch_bytes: usize,
+    /// The most bytes on a channel: `volley.exchange.queue-bytes`.
+    pub queue_bytes: usize,
+    /// `None`: tasks step in the graph's order. Else in an order drawn from this seed.
+    pub order_seed: Option<u64>,
+}
+
+impl Default for StepperOptions {
+    fn default() -> Self {
+        StepperOptions {
+            batch_rows: 8192,
+            batch_bytes: 1 << 20,
+            queue_bytes: 8 << 20,
+            order_seed: None,
+        }
+    }
+}
+
+/// See the module.
+pub struct DeterministicStepper {
+    tasks: Vec<Task>,
+    metrics: Arc<JobMetrics>,
+    coordinator: CheckpointCoordinator,
+    requested: CheckpointId,
+    completed: Option<JobSnapshot>,
+    clock: ManualClock,
+    options: StepperOptions,
+    order: Option<SmallRng>,
+}
+
+impl DeterministicStepper {
+    /// Deploys a job, from a snapshot where one is given.
+    pub fn new(
+        graph: JobGraph,
+        options: StepperOptions,
+        clock: ManualClock,
+        snapshot: Option<&JobSnapshot>,
+    ) -> Result<Self> {
+        let deployment = deploy(&graph, options.queue_bytes, 1, snapshot)?;
+        let last = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
+        Ok(DeterministicStepper {
+            coordinator: CheckpointCoordinator::new(deployment.tasks.len(), last),
+            tasks: deployment.tasks,
+            metrics: Arc::new(deployment.metrics),
+            requested: last,
+            completed: None,
+            clock,
+            order: options.order_seed.map(SmallRng::seed_from_u64),
+            options,
+        })
+    }
+
+    /// Steps all tasks until nothing can move without new input or a later time.
+    pub fn run_until_idle(&mut self) -> Result<()> {
+        while self.step_all()? {}
+        Ok(())
+    }
+
+    /// Moves the clock forward, from timer to timer, and runs until idle at each.
+    pub fn advance_processing_time(&mut self, ms: i64) -> Result<()> {
+        let target = self.now().millis() + ms;
+        self.run_until_idle()?;
+        while let Some(due) = self.next_time().filter(|due| due.millis() <= target) {
+            self.clock.set(due.max(self.now()));
+            self.run_until_idle()?;
+            if self.next_time() == Some(due) {
+                break;
+            }
+        }
+        self.clock.set(ProcessingTime(target));
+        self.run_until_idle()
+    }
+
+    /// The manual clock's time.
+    pub fn now(&self) -> ProcessingTime {
+        self.clock.now()
+    }
+
+    /// Takes a checkpoint, waits until it is complete and tells everybody (sinks commit). `None` when the job has ended.
+    pub fn checkpoint(&mut self) -> Result<Option<JobSnapshot>> {
+        let Some(snapshot) = self.checkpoint_without_notify()? else {
+            return Ok(None);
+        };
+        self.notify_checkpoint_complete(snapshot.checkpoint)?;
+        Ok(Some(snapshot))
+    }
+
+    /// Takes a checkpoint and waits until it is complete, but tells nobody: what a crash right after completion leaves.
+    pub fn checkpoint_without_notify(&mut self) -> Result<Option<JobSnapshot>> {
+        if !self.begin_checkpoint() {
+            return Ok(None);
+        }
+        self.run_until_idle()?;
+        match self.completed.take() {
+            Some(snapshot) => Ok(Some(snapshot)),
+            None => Err(Error::internal(
+                "a checkpoint did not complete although the job came to rest",
+            )),
+        }
+    }
+
+    /// Asks the sources for the barrier of a new checkpoint without running anything. False when none can start.
+    pub fn begin_checkpoint(&mut self) -> bool {
+        match self.coordinator.trigger() {
+            Some(checkpoint) => {
+                self.requested = checkpoint;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Tells all tasks that a checkpoint is complete: sinks commit.
+    pub fn notify_checkpoint_complete(&mut self, checkpoint: CheckpointId) -> Result<()> {
+        self.metrics.count_checkpoint();
+        self.tasks
+            .iter_mut()
+            .try_for_each(|task| task.notify_checkpoint_complete(checkpoint))
+    }
+
+    /// Whether every task has ended. The sinks' last writes are committed by [`DeterministicStepper::commit_end`].
+    pub fn is_finished(&self) -> bool {
+        self.tasks.iter().all(Task::is_finished)
+    }
+
+    /// The whole job has ended well: sinks commit what they hold.
+    pub fn commit_end(&mut self) -> Result<()> {
+        self.tasks
+            .iter_mut()
+            .try_for_each(|task| task.notify_checkpoint_complete(CheckpointId(u64::MAX)))
+    }
+
+    /// Sums of the counters by Flink's metric names.
+    pub fn metrics(&self) -> BTreeMap<String, u64> {
+        self.metrics.totals()
+    }
+
+    fn next_time(&mut self) -> Option<ProcessingTime> {
+        self.tasks.iter().filter_map(Task::next_time).min()
+    }
+
+    fn step_all(&mut self) -> Result<bool> {
+        let mut order: Vec<usize> = (0..self.tasks.len()).collect();
+        if let Some(random) = &mut self.order {
+            order.shuffle(random);
+        }
+        let mut progressed = false;
+        for index in order {
+            let env = StepEnvironment {
+                now: self.clock.now(),
+                batch_rows: self.options.batch_rows,
+                batch_bytes: self.options.batch_bytes,
+                checkpoint: self.requested,
+            };
+            let before = self.tasks[index].is_finished();
+            let step = self.tasks[index].step(&env)?;
+            progressed |= step == Step::Progress || (step == Step::Finished && !before);
+            self.take_reports(index);
+        }
+        Ok(progressed)
+    }
+
+    fn take_reports(&mut self, index: usize) {
+        while let Some(report) = self.tasks[index].reports.pop_front() {
+            let completed = match report.checkpoint {
+                Some(checkpoint) => {
+                    self.coordinator
+                        .acknowledge(report.task, checkpoint, report.snapshots)
+                }
+                None => self.coordinator.task_ended(report.task, report.snapshots),
+            };
+            if completed.is_some() {
+                self.completed = completed;
+            }
+        }
+    }
+}

@@ -1,0 +1,680 @@
+//! The running unit: a chain of operators behind a source or an input gate, moved by [`Task::step`].
+//!
+//! One step reads one element from the head and carries what comes of it down the chain and into the channels. Nothing
+//! waits inside: where a channel is full or an operator is blocked, the elements stay in the queue of their operator and the
+//! next step goes on with them. Threads and the deterministic stepper move the same tasks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::exchange::Router;
+use super::gate::InputGate;
+use super::metrics::SourceMetrics;
+use crate::checkpoint::JobSnapshot;
+use crate::connectors::source::PollRequest;
+use crate::error::{Error, Result};
+use crate::operators::{
+    Context, Flow, InputIndex, Operator, Output, SourceOperator, SourceStatus, late_rows_batch,
+};
+use crate::state::StateSnapshot;
+use crate::stream::{CheckpointBarrier, CheckpointId, StreamElement, WatermarkStatus};
+use crate::types::{EventTime, ProcessingTime};
+
+/// The surroundings of one step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StepEnvironment {
+    pub(crate) now: ProcessingTime,
+    pub(crate) batch_rows: usize,
+    pub(crate) batch_bytes: usize,
+    /// The latest checkpoint asked for; sources that have not sent its barrier do so.
+    pub(crate) checkpoint: CheckpointId,
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Something moved: step again.
+    Progress,
+    /// Nothing can move before an element comes, room is made, or the time is reached.
+    Idle { until: Option<ProcessingTime> },
+    /// The task has ended.
+    Finished,
+}
+
+/// What a task tells the checkpoint coordinator.
+#[derive(Debug)]
+pub(crate) struct TaskReport {
+    pub(crate) task: usize,
+    /// `None`: the task has ended and this is its last state.
+    pub(crate) checkpoint: Option<CheckpointId>,
+    pub(crate) snapshots: Vec<(String, StateSnapshot)>,
+}
+
+/// See the module.
+pub(crate) struct Task {
+    pub(crate) index: usize,
+    head: Head,
+    slots: Vec<Slot>,
+    router: Router,
+    late: Router,
+    emitted: EventTime,
+    collected: Vec<(String, StateSnapshot)>,
+    finished: bool,
+    pub(crate) reports: VecDeque<TaskReport>,
+}
+
+pub(crate) enum Head {
+    Source(Box<SourceHead>),
+    Gate(InputGate),
+}
+
+/// A source operator with what the task keeps for it.
+pub(crate) struct SourceHead {
+    uid: String,
+    operator: SourceOperator,
+    ctx: Context,
+    out: Output,
+    metrics: Arc<SourceMetrics>,
+    last_checkpoint: CheckpointId,
+    pending_until: Option<ProcessingTime>,
+    ended: bool,
+}
+
+/// An operator with its context, its queues, and the call that it has not completed.
+pub(crate) struct Slot {
+    uid: String,
+    name: String,
+    operator: Box<dyn Operator>,
+    ctx: Context,
+    queue: VecDeque<(InputIndex, StreamElement)>,
+    out: Output,
+    pending: Option<Pending>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Pending {
+    Call,
+    FlushBeforeBarrier(CheckpointBarrier),
+    /// Behind an idle input time goes on without it, so nothing may be held back.
+    FlushBeforeIdle,
+    FlushBeforeEnd,
+    Finish,
+}
+
+/// Where time stood for an operator instance; part of every snapshot.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct TimeState {
+    subtask: usize,
+    parallelism: usize,
+    watermark: EventTime,
+    emitted: EventTime,
+}
+
+const TIME: &str = "$time";
+
+impl SourceHead {
+    pub(crate) fn new(
+        uid: String,
+        operator: SourceOperator,
+        ctx: Context,
+        metrics: Arc<SourceMetrics>,
+    ) -> Self {
+        SourceHead {
+            uid,
+            operator,
+            ctx,
+            out: Output::new(false),
+            metrics,
+            last_checkpoint: CheckpointId(0),
+            pending_until: None,
+            ended: false,
+        }
+    }
+
+    fn pop(&mut self) -> Option<StreamElement> {
+        let element = self.out.pop()?;
+        match &element {
+            StreamElement::Batch(batch) => drop(
+                self.metrics
+                    .records
+                    .fetch_add(batch.num_rows() as u64, Ordering::Relaxed),
+            ),
+            StreamElement::Watermark(watermark) => self
+                .metrics
+                .watermark
+                .store(watermark.millis(), Ordering::Relaxed),
+            _ => {}
+        }
+        Some(element)
+    }
+
+    fn poll(&mut self, env: &StepEnvironment) -> Result<bool> {
+        self.ctx.set_processing_time(env.now);
+        let request = PollRequest {
+            max_rows: env.batch_rows,
+            max_bytes: env.batch_bytes,
+            now: env.now,
+        };
+        let status = self.operator.poll(&mut self.ctx, &request, &mut self.out)?;
+        self.pending_until = None;
+        match status {
+            SourceStatus::Emitted => return Ok(true),
+            SourceStatus::Pending(until) => self.pending_until = until,
+            SourceStatus::Ended => {
+                self.ended = true;
+                self.out.element(StreamElement::End);
+            }
+        }
+        Ok(!self.out.is_empty())
+    }
+
+    fn snapshot(&self, emitted: EventTime) -> Result<StateSnapshot> {
+        let mut snapshot = self.operator.snapshot_state()?;
+        snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
+        Ok(snapshot)
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(
+        uid: String,
+        name: String,
+        operator: Box<dyn Operator>,
+        ctx: Context,
+        keeps_late_rows: bool,
+    ) -> Self {
+        Slot {
+            uid,
+            name,
+            operator,
+            ctx,
+            queue: VecDeque::new(),
+            out: Output::new(keeps_late_rows),
+            pending: None,
+        }
+    }
+
+    /// Does one thing if there is one to do: goes on with a blocked call, or takes the next element.
+    fn advance(
+        &mut self,
+        now: ProcessingTime,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<bool> {
+        self.ctx.set_processing_time(now);
+        if let Some(pending) = self.pending {
+            if !self.out.is_empty() {
+                return Ok(false);
+            }
+            if self.operator.resume(&mut self.ctx, &mut self.out)? == Flow::Done {
+                self.pending = None;
+                self.complete(pending, emitted, collected)?;
+            }
+            return Ok(true);
+        }
+        if self.out.is_full() {
+            return Ok(false);
+        }
+        let Some((input, element)) = self.queue.pop_front() else {
+            return Ok(false);
+        };
+        self.process(input, element, emitted, collected)?;
+        Ok(true)
+    }
+
+    fn process(
+        &mut self,
+        input: InputIndex,
+        element: StreamElement,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<()> {
+        let (flow, pending) = match element {
+            StreamElement::Batch(batch) => {
+                self.ctx
+                    .metrics()
+                    .records_in
+                    .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                (
+                    self.operator
+                        .process_batch(&mut self.ctx, input, batch, &mut self.out)?,
+                    Pending::Call,
+                )
+            }
+            StreamElement::Watermark(watermark) if watermark > self.ctx.watermark() => {
+                self.ctx.advance_watermark(watermark);
+                (
+                    self.operator
+                        .process_watermark(&mut self.ctx, watermark, &mut self.out)?,
+                    Pending::Call,
+                )
+            }
+            StreamElement::Watermark(_) => return Ok(()),
+            StreamElement::Status(WatermarkStatus::Active) => {
+                self.out
+                    .element(StreamElement::Status(WatermarkStatus::Active));
+                return Ok(());
+            }
+            StreamElement::Status(WatermarkStatus::Idle) => (
+                self.operator.flush_bundle(&mut self.ctx, &mut self.out)?,
+                Pending::FlushBeforeIdle,
+            ),
+            StreamElement::Barrier(barrier) => (
+                self.operator.flush_bundle(&mut self.ctx, &mut self.out)?,
+                Pending::FlushBeforeBarrier(barrier),
+            ),
+            StreamElement::End => (
+                self.operator.flush_bundle(&mut self.ctx, &mut self.out)?,
+                Pending::FlushBeforeEnd,
+            ),
+        };
+        self.after_call(flow, pending, emitted, collected)
+    }
+
+    fn after_call(
+        &mut self,
+        flow: Flow,
+        pending: Pending,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<()> {
+        match flow {
+            Flow::Done => self.complete(pending, emitted, collected),
+            Flow::Blocked => {
+                self.pending = Some(pending);
+                Ok(())
+            }
+        }
+    }
+
+    /// What follows a completed call.
+    fn complete(
+        &mut self,
+        pending: Pending,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<()> {
+        match pending {
+            Pending::Call => Ok(()),
+            Pending::FlushBeforeIdle => {
+                self.out
+                    .element(StreamElement::Status(WatermarkStatus::Idle));
+                Ok(())
+            }
+            Pending::FlushBeforeBarrier(barrier) => {
+                collected.push(self.snapshot(barrier.checkpoint, emitted)?);
+                self.out.element(StreamElement::Barrier(barrier));
+                Ok(())
+            }
+            Pending::FlushBeforeEnd => {
+                let flow = self.operator.finish(&mut self.ctx, &mut self.out)?;
+                self.after_call(flow, Pending::Finish, emitted, collected)
+            }
+            Pending::Finish => {
+                collected.push(self.snapshot(CheckpointId(u64::MAX), emitted)?);
+                self.out.element(StreamElement::End);
+                Ok(())
+            }
+        }
+    }
+
+    fn snapshot(
+        &mut self,
+        checkpoint: CheckpointId,
+        emitted: EventTime,
+    ) -> Result<(String, StateSnapshot)> {
+        let mut snapshot = self.operator.snapshot_state(&mut self.ctx, checkpoint)?;
+        snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
+        Ok((self.uid.clone(), snapshot))
+    }
+
+    fn fire_timer(
+        &mut self,
+        now: ProcessingTime,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<bool> {
+        if self.pending.is_some()
+            || self
+                .operator
+                .next_processing_timer()
+                .is_none_or(|due| due > now)
+        {
+            return Ok(false);
+        }
+        self.ctx.set_processing_time(now);
+        let flow = self
+            .operator
+            .on_processing_time(&mut self.ctx, &mut self.out)?;
+        self.after_call(flow, Pending::Call, emitted, collected)?;
+        Ok(true)
+    }
+
+    fn restore(&mut self, snapshot: &JobSnapshot) -> Result<EventTime> {
+        let Some(state) = snapshot.operators.get(&self.uid) else {
+            return Ok(EventTime::MIN);
+        };
+        let time = restored_time(state, &self.ctx)?;
+        self.ctx.advance_watermark(time.watermark);
+        let mine = state.for_key_groups(self.ctx.subtask().key_groups())?;
+        self.operator
+            .restore_state(&mut self.ctx, mine)
+            .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
+        Ok(time.emitted)
+    }
+}
+
+fn time_state(ctx: &Context, emitted: EventTime) -> TimeState {
+    let subtask = ctx.subtask();
+    TimeState {
+        subtask: subtask.index,
+        parallelism: subtask.parallelism,
+        watermark: ctx.watermark(),
+        emitted,
+    }
+}
+
+/// The time at which this instance goes on: its own where the parallelism is the same, else the lowest of all.
+fn restored_time(state: &StateSnapshot, ctx: &Context) -> Result<TimeState> {
+    let times: Vec<TimeState> = state.json(TIME)?;
+    let subtask = ctx.subtask();
+    let own = times
+        .iter()
+        .find(|time| time.subtask == subtask.index && time.parallelism == subtask.parallelism);
+    let lowest =
+        |time: fn(&TimeState) -> EventTime| times.iter().map(time).min().unwrap_or(EventTime::MIN);
+    Ok(own.copied().unwrap_or_else(|| TimeState {
+        watermark: lowest(|time| time.watermark),
+        emitted: lowest(|time| time.emitted),
+        ..time_state(ctx, EventTime::MIN)
+    }))
+}
+
+impl Task {
+    /// A task; `late` is where its operators' late rows go.
+    pub(crate) fn new(
+        index: usize,
+        head: Head,
+        slots: Vec<Slot>,
+        router: Router,
+        late: Router,
+    ) -> Self {
+        Task {
+            index,
+            head,
+            slots,
+            router,
+            late,
+            emitted: EventTime::MIN,
+            collected: Vec::new(),
+            finished: false,
+            reports: VecDeque::new(),
+        }
+    }
+
+    /// Takes up the state of a checkpoint, before the first step. Tells those behind where time stands.
+    pub(crate) fn restore(&mut self, snapshot: &JobSnapshot) -> Result<()> {
+        if let Head::Source(source) = &mut self.head {
+            if let Some(state) = snapshot.operators.get(&source.uid) {
+                let time = restored_time(state, &source.ctx)?;
+                source.ctx.advance_watermark(time.watermark);
+                source.operator.restore_state(&mut source.ctx, state)?;
+                self.emitted = time.emitted;
+            }
+        }
+        for slot in &mut self.slots {
+            self.emitted = slot.restore(snapshot)?;
+        }
+        if let (Head::Gate(gate), Some(first)) = (&mut self.head, self.slots.first()) {
+            gate.restore(first.ctx.watermark());
+        }
+        if self.emitted > EventTime::MIN {
+            self.router.send(StreamElement::Watermark(self.emitted))?;
+        }
+        Ok(())
+    }
+
+    /// Moves the task as far as one element of its input takes it.
+    pub(crate) fn step(&mut self, env: &StepEnvironment) -> Result<Step> {
+        if self.finished {
+            return Ok(Step::Finished);
+        }
+        let mut progressed = self.run_chain(env.now)?;
+        if self.is_clear() {
+            if self.fire_timers(env.now)? || self.read_head(env)? {
+                progressed = true;
+                self.run_chain(env.now)?;
+            }
+        }
+        Ok(match (self.finished, progressed) {
+            (true, _) => Step::Finished,
+            (false, true) => Step::Progress,
+            (false, false) => Step::Idle {
+                until: self.next_time(),
+            },
+        })
+    }
+
+    /// Commits what belongs to a completed checkpoint. Also called on a task that has ended.
+    pub(crate) fn notify_checkpoint_complete(&mut self, checkpoint: CheckpointId) -> Result<()> {
+        for slot in &mut self.slots {
+            slot.operator
+                .notify_checkpoint_complete(&mut slot.ctx, checkpoint)?;
+        }
+        match &mut self.head {
+            Head::Source(source) => source.operator.notify_checkpoint_complete(),
+            Head::Gate(_) => Ok(()),
+        }
+    }
+
+    /// Whether the task reads a source, so that a checkpoint begins here.
+    pub(crate) fn is_source(&self) -> bool {
+        matches!(self.head, Head::Source(_))
+    }
+
+    /// Whether the task has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The uid of the source at the head.
+    pub(crate) fn source_uid(&self) -> Option<&str> {
+        match &self.head {
+            Head::Source(source) => Some(&source.uid),
+            Head::Gate(_) => None,
+        }
+    }
+
+    /// Whether nothing waits inside, so that the head may be read.
+    fn is_clear(&self) -> bool {
+        let head_clear = match &self.head {
+            Head::Source(source) => source.out.is_empty(),
+            Head::Gate(_) => true,
+        };
+        head_clear
+            && self.router.has_room()
+            && self
+                .slots
+                .iter()
+                .all(|slot| slot.queue.is_empty() && slot.out.is_empty() && slot.pending.is_none())
+    }
+
+    /// When a timer of the task is due or its source wants to be polled again.
+    pub(crate) fn next_time(&self) -> Option<ProcessingTime> {
+        let polled = match &self.head {
+            Head::Source(source) => source.pending_until,
+            Head::Gate(_) => None,
+        };
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.operator.next_processing_timer())
+            .chain(polled)
+            .min()
+    }
+
+    /// Carries elements down the chain until nothing moves.
+    fn run_chain(&mut self, now: ProcessingTime) -> Result<bool> {
+        let mut progressed = false;
+        while self.move_once(now)? {
+            progressed = true;
+        }
+        Ok(progressed)
+    }
+
+    /// One move, the furthest down the chain that is possible.
+    fn move_once(&mut self, now: ProcessingTime) -> Result<bool> {
+        for index in (0..self.slots.len()).rev() {
+            if self.drain(index)?
+                || self.slots[index].advance(now, self.emitted, &mut self.collected)?
+            {
+                return Ok(true);
+            }
+        }
+        self.drain_head()
+    }
+
+    /// Hands the output of an operator to the next one, or to the channels while they have room.
+    fn drain(&mut self, index: usize) -> Result<bool> {
+        self.drain_late(index)?;
+        let mut moved = false;
+        if index + 1 == self.slots.len() {
+            while self.router.has_room() {
+                let Some(element) = self.slots[index].out.pop() else {
+                    break;
+                };
+                count_out(&self.slots[index].ctx, &element);
+                self.send(element)?;
+                moved = true;
+            }
+            return Ok(moved);
+        }
+        let (before, after) = self.slots.split_at_mut(index + 1);
+        let (slot, next) = (&mut before[index], &mut after[0]);
+        if next.queue.is_empty() && next.pending.is_none() {
+            while let Some(element) = slot.out.pop() {
+                count_out(&slot.ctx, &element);
+                next.queue.push_back((InputIndex::FIRST, element));
+                moved = true;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn drain_head(&mut self) -> Result<bool> {
+        let Head::Source(source) = &mut self.head else {
+            return Ok(false);
+        };
+        let mut moved = false;
+        if let Some(first) = self.slots.first_mut() {
+            if first.queue.is_empty() && first.pending.is_none() {
+                while let Some(element) = source.pop() {
+                    first.queue.push_back((InputIndex::FIRST, element));
+                    moved = true;
+                }
+            }
+            return Ok(moved);
+        }
+        while self.router.has_room() {
+            let Head::Source(source) = &mut self.head else {
+                break;
+            };
+            let Some(element) = source.pop() else { break };
+            self.send(element)?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    fn drain_late(&mut self, index: usize) -> Result<()> {
+        let slot = &mut self.slots[index];
+        while let Some(late) = slot.out.pop_late() {
+            if !self.late.is_empty() {
+                self.late
+                    .send(StreamElement::Batch(late_rows_batch(&slot.name, &late)?))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends an element out of the task; control elements also tell those who wait for late rows.
+    fn send(&mut self, element: StreamElement) -> Result<()> {
+        match &element {
+            StreamElement::Watermark(watermark) => self.emitted = self.emitted.max(*watermark),
+            StreamElement::Barrier(barrier) => self.report(Some(barrier.checkpoint)),
+            StreamElement::End => {
+                self.finished = true;
+                self.report(None);
+            }
+            StreamElement::Batch(_) | StreamElement::Status(_) => {}
+        }
+        if !matches!(element, StreamElement::Batch(_)) && !self.late.is_empty() {
+            self.late.send(element.clone())?;
+        }
+        self.router.send(element)
+    }
+
+    fn report(&mut self, checkpoint: Option<CheckpointId>) {
+        let snapshots = std::mem::take(&mut self.collected);
+        self.reports.push_back(TaskReport {
+            task: self.index,
+            checkpoint,
+            snapshots,
+        });
+    }
+
+    fn fire_timers(&mut self, now: ProcessingTime) -> Result<bool> {
+        for slot in &mut self.slots {
+            if slot.fire_timer(now, self.emitted, &mut self.collected)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn read_head(&mut self, env: &StepEnvironment) -> Result<bool> {
+        match &mut self.head {
+            Head::Source(source) => {
+                if source.ended {
+                    return Ok(false);
+                }
+                if source.last_checkpoint < env.checkpoint {
+                    source.last_checkpoint = env.checkpoint;
+                    let barrier = CheckpointBarrier {
+                        checkpoint: env.checkpoint,
+                    };
+                    self.collected
+                        .push((source.uid.clone(), source.snapshot(self.emitted)?));
+                    source.out.element(StreamElement::Barrier(barrier));
+                    return Ok(true);
+                }
+                let emitted = source.poll(env)?;
+                if source.ended {
+                    self.collected
+                        .push((source.uid.clone(), source.snapshot(self.emitted)?));
+                }
+                Ok(emitted)
+            }
+            Head::Gate(gate) => match gate.next(env.batch_rows)? {
+                Some((input, element)) => {
+                    let first = self.slots.first_mut().ok_or_else(|| {
+                        Error::internal("a task without a source has an operator")
+                    })?;
+                    first.queue.push_back((input, element));
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+        }
+    }
+}
+
+fn count_out(ctx: &Context, element: &StreamElement) {
+    if let StreamElement::Batch(batch) = element {
+        ctx.metrics()
+            .records_out
+            .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,181 @@
+//! Hints: a pass over the tokens takes `/*+ OPTIONS('k' = 'v') */` out before parsing and keeps it for the table before it.
+//!
+//! To the grammar a hint is a comment. The binder asks by the place of a table's name; a hint that no table asked for is an
+//! error, as is every kind of hint that is not supported.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlparser::ast::Ident;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
+
+use super::dialect::FlinkDialect;
+use super::position;
+use crate::error::{Error, Result};
+use crate::types::SqlPosition;
+
+/// The hints of one statement.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Hints(Vec<Hint>);
+
+#[derive(Debug, Clone)]
+struct Hint {
+    /// Where the token before it begins.
+    after: Option<Location>,
+    options: BTreeMap<String, String>,
+    position: Option<SqlPosition>,
+}
+
+/// Which hints of a statement a table has asked for.
+#[derive(Debug, Default)]
+pub(super) struct UsedHints(RefCell<BTreeSet<usize>>);
+
+impl Hints {
+    /// The options which stand behind a table's name.
+    pub(super) fn options_after(&self, name: &Ident, used: &UsedHints) -> BTreeMap<String, String> {
+        let mut options = BTreeMap::new();
+        for (index, hint) in self.0.iter().enumerate() {
+            if hint.after == Some(name.span.start) {
+                used.0.borrow_mut().insert(index);
+                options.extend(hint.options.clone());
+            }
+        }
+        options
+    }
+
+    /// Refuses a hint that stands behind anything but a table.
+    pub(super) fn check_all_used(&self, used: &UsedHints) -> Result<()> {
+        let used = used.0.borrow();
+        match (0..self.0.len()).find(|index| !used.contains(index)) {
+            None => Ok(()),
+            Some(index) => Err(Error::user("the hint OPTIONS does not follow a table")
+                .at(self.0[index].position)
+                .hint(
+                    "write it behind the table's name: FROM t /*+ OPTIONS('key' = 'value') */ AS a",
+                )),
+        }
+    }
+}
+
+/// Takes the hints out of the tokens.
+pub(super) fn extract(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Hints)> {
+    let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut hints = Vec::new();
+    let mut before: Option<TokenWithSpan> = None;
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('+') => {
+                hints.extend(read(&text[1..], &token, before.as_ref())?);
+            }
+            Token::Whitespace(_) => kept.push(token),
+            _ => {
+                before = Some(token.clone());
+                kept.push(token);
+            }
+        }
+    }
+    Ok((kept, Hints(hints)))
+}
+
+/// The hints of one comment: `NAME(…), NAME(…)`.
+fn read(text: &str, at: &TokenWithSpan, before: Option<&TokenWithSpan>) -> Result<Vec<Hint>> {
+    let place = position::of_span(at.span);
+    let tokens: Vec<Token> = Tokenizer::new(&FlinkDialect, text)
+        .tokenize()
+        .map_err(|error| Error::user(format!("this hint cannot be read: {error}")).at(place))?
+        .into_iter()
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .collect();
+    let mut rest = &tokens[..];
+    let mut hints = Vec::new();
+    while let Some((name, arguments, after)) = split_first_hint(rest) {
+        check_name(name, place)?;
+        let after_select = before.is_some_and(
+            |token| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::SELECT),
+        );
+        if after_select {
+            return Err(
+                Error::user("the hint OPTIONS belongs behind a table, not behind SELECT").at(place),
+            );
+        }
+        hints.push(Hint {
+            after: before.map(|token| token.span.start),
+            options: read_options(arguments, place)?,
+            position: place,
+        });
+        rest = after;
+    }
+    if rest.is_empty() {
+        return Ok(hints);
+    }
+    Err(Error::user(format!("the hint /*+{text}*/ cannot be read"))
+        .at(place)
+        .hint("a hint looks like /*+ OPTIONS('key' = 'value', 'key' = 'value') */"))
+}
+
+/// The name and the tokens between the parentheses of the first hint, and what follows it.
+fn split_first_hint(tokens: &[Token]) -> Option<(&str, &[Token], &[Token])> {
+    let tokens = match tokens {
+        [Token::Comma, rest @ ..] => rest,
+        all => all,
+    };
+    let [Token::Word(name), Token::LParen, rest @ ..] = tokens else {
+        return bare_name(tokens);
+    };
+    let end = rest.iter().position(|token| *token == Token::RParen)?;
+    Some((&name.value, &rest[..end], &rest[end + 1..]))
+}
+
+/// A hint without arguments, such as `NO_MERGE`.
+fn bare_name(tokens: &[Token]) -> Option<(&str, &[Token], &[Token])> {
+    match tokens {
+        [Token::Word(name), rest @ ..] => Some((&name.value, &[], rest)),
+        _ => None,
+    }
+}
+
+fn check_name(name: &str, place: Option<SqlPosition>) -> Result<()> {
+    const LATER: [&str; 10] = [
+        "STATE_TTL",
+        "LOOKUP",
+        "BROADCAST",
+        "SHUFFLE_HASH",
+        "SHUFFLE_MERGE",
+        "NEST_LOOP",
+        "MULTI_JOIN",
+        "NO_MULTI_JOIN",
+        "BUNDLE",
+        "JSON_AGGREGATE_WRAPPED",
+    ];
+    let upper = name.to_uppercase();
+    if upper == "OPTIONS" {
+        return Ok(());
+    }
+    if LATER.contains(&upper.as_str()) {
+        return Err(Error::unsupported(format!("the hint {upper}"))
+            .at(place)
+            .hint("only OPTIONS is; leave this hint out"));
+    }
+    Err(Error::user(format!("there is no hint {name}"))
+        .at(place)
+        .hint("the hint for a table's options is OPTIONS('key' = 'value')"))
+}
+
+fn read_options(tokens: &[Token], place: Option<SqlPosition>) -> Result<BTreeMap<String, String>> {
+    let mut options = BTreeMap::new();
+    for part in tokens.split(|token| *token == Token::Comma) {
+        let [
+            Token::SingleQuotedString(key),
+            Token::Eq,
+            Token::SingleQuotedString(value),
+        ] = part
+        else {
+            return Err(
+                Error::user("the hint OPTIONS takes pairs of strings: 'key' = 'value'").at(place),
+            );
+        };
+        options.insert(key.clone(), value.clone());
+    }
+    Ok(options)
+}

@@ -1,0 +1,10 @@
+//! Statements and the plans they become, and statements that are refused.
+
+mod aggregates;
+mod ddl;
+mod from;
+mod inserts;
+mod joins;
+mod selects;
+mod statements;
+mod windows;

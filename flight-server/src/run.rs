@@ -1,0 +1,139 @@
+//! `volley run`: the statements of a script, one after the other.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
+use volley::runtime::JobOutcome;
+use volley::sql::{ScriptStatement, split_script};
+use volley::{Error, Result};
+
+use crate::display::{ResultPrinter, print_rows};
+use crate::progress::ProgressLine;
+
+/// What `volley run` is told.
+#[derive(clap::Args)]
+pub(crate) struct RunArguments {
+    /// The script.
+    file: PathBuf,
+    /// Sets an option before the script starts; the script's own SET wins.
+    #[arg(short = 'D', value_name = "KEY=VALUE")]
+    options: Vec<String>,
+}
+
+/// The exit code of a run that Ctrl-C stopped.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the script and gives the exit code.
+pub(crate) fn run(arguments: &RunArguments) -> u8 {
+    match run_script(arguments) {
+        Ok(JobOutcome::Finished) => 0,
+        Ok(JobOutcome::Cancelled) => INTERRUPTED,
+        Err(error) => {
+            let _ = std::io::stdout().flush();
+            let _ = writeln!(std::io::stderr(), "{error}");
+            error.kind().exit_code() as u8
+        }
+    }
+}
+
+fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
+    let name = arguments.file.display();
+    let text = std::fs::read_to_string(&arguments.file)
+        .map_err(|error| Error::external(format!("cannot read {name}: {error}")))?;
+    let interrupted = interrupts()?;
+    let mut environment = TableEnvironment::default();
+    for option in &arguments.options {
+        let (key, value) = option
+            .split_once('=')
+            .ok_or_else(|| Error::user(format!("-D {option}: write -D key=value")))?;
+        environment.set(key.trim(), value.trim())?;
+    }
+    for statement in
+        split_script(&text).map_err(|error| error.with_sql(&text).context(format!("in {name}")))?
+    {
+        let outcome = run_statement(&mut environment, &statement, &interrupted);
+        let outcome = outcome
+            .map_err(|error| error.shifted(statement.start).context(format!("in {name}")))?;
+        if outcome == JobOutcome::Cancelled {
+            return Ok(outcome);
+        }
+    }
+    Ok(JobOutcome::Finished)
+}
+
+fn run_statement(
+    environment: &mut TableEnvironment,
+    statement: &ScriptStatement,
+    interrupted: &Interrupts,
+) -> Result<JobOutcome> {
+    match environment.execute(&statement.text)? {
+        ExecutionResult::Done => Ok(JobOutcome::Finished),
+        ExecutionResult::Rows { schema, rows } => {
+            print_rows(&schema, &rows, environment.session().config.time_zone())
+                .map(|()| JobOutcome::Finished)
+        }
+        ExecutionResult::Explained(text) => print_text(&text).map(|()| JobOutcome::Finished),
+        ExecutionResult::Job(job) => {
+            run_job(&job, interrupted).map_err(|error| error.with_sql(&statement.text))
+        }
+    }
+}
+
+fn print_text(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(())
+}
+
+fn run_job(job: &PreparedJob, interrupted: &Interrupts) -> Result<JobOutcome> {
+    let printer = job
+        .select_schema()
+        .map(|schema| ResultPrinter::new(schema, job.time_zone()))
+        .transpose()?
+        .map(Arc::new);
+    let collector = printer.clone().map(|printer| {
+        Arc::new(move |batch: &_| printer.print(batch)) as volley::connectors::collect::Collector
+    });
+    let running = job.deploy(collector)?;
+    interrupted.stop_on(running.cancel_flag());
+    let mut line = ProgressLine::new(job.config().get("volley.progress").unwrap_or("auto"));
+    let outcome = running.run(&mut |_, progress| line.show(&progress));
+    line.clear();
+    if let Some(printer) = printer {
+        printer.finish()?;
+    }
+    let outcome = outcome?;
+    line.summary(outcome);
+    Ok(outcome)
+}
+
+/// Ctrl-C sets the cancel flag of the job that runs; a second one ends the process.
+struct Interrupts {
+    current: Arc<Mutex<Option<Arc<AtomicBool>>>>,
+}
+
+impl Interrupts {
+    fn stop_on(&self, flag: Arc<AtomicBool>) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(flag);
+    }
+}
+
+fn interrupts() -> Result<Interrupts> {
+    static TWICE: OnceLock<AtomicBool> = OnceLock::new();
+    let current = Arc::new(Mutex::new(None::<Arc<AtomicBool>>));
+    let seen = current.clone();
+    let handler = move || {
+        let twice = TWICE
+            .get_or_init(|| AtomicBool::new(false))
+            .swap(true, Ordering::SeqCst);
+        match &*seen.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(flag) if !twice => flag.store(true, Ordering::SeqCst),
+            _ => std::process::exit(INTERRUPTED as i32),
+        }
+    };
+    ctrlc::set_handler(handler)
+        .map_err(|error| Error::external(format!("cannot listen for Ctrl-C: {error}")))?;
+    Ok(Interrupts { current })
+}
