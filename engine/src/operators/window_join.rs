@@ -337,11 +337,11 @@ impl WindowJoinOperator {
 
     fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
         loop {
-            if let Some(mut window) = self.firing.take() {
-                if self.emit(ctx, &mut window, out)? == Flow::Blocked {
-                    self.firing = Some(window);
-                    return Ok(Flow::Blocked);
-                }
+            if let Some(mut window) = self.firing.take()
+                && self.emit(ctx, &mut window, out)? == Flow::Blocked
+            {
+                self.firing = Some(window);
+                return Ok(Flow::Blocked);
             }
             match self.fires.next(self.first_window()) {
                 Some(Due::Window(end)) => self.firing = Some(self.fire(end)?),
