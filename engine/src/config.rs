@@ -213,6 +213,34 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
     ),
 ];
 
+/// The options of every table that has a WATERMARK clause, whatever its connector.
+pub const SCAN_WATERMARK_OPTIONS: &[OptionSpec] = &[
+    OptionSpec::new(
+        "scan.watermark.emit.strategy",
+        OptionType::Enum(&["on-periodic", "on-event"]),
+        Some("on-periodic"),
+        "When watermarks are emitted. Both give exact watermarks, as if emitted at every row; only on-event knows a gap.",
+    ),
+    OptionSpec::new(
+        "scan.watermark.emit.on-event.gap",
+        OptionType::Integer,
+        Some("1"),
+        "With on-event: a split's watermark is emitted after every n-th of its rows.",
+    ),
+    OptionSpec::new(
+        "scan.watermark.idle-timeout",
+        OptionType::Duration,
+        None,
+        "How long a split may be silent before it stops holding back the watermark; over `table.exec.source.idle-timeout`.",
+    ),
+    OptionSpec::new(
+        "scan.watermark.alignment.*",
+        OptionType::Text,
+        None,
+        "Watermark alignment of Flink: refused.",
+    ),
+];
+
 /// The options of a session with their values: what was set, over the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionConfig {

@@ -18,7 +18,12 @@ pub struct JobSnapshot {
 impl JobSnapshot {
     /// Checks that the state belongs to a job with these operators: each operator of the snapshot must still be there.
     pub fn check_operators(&self, uids: &BTreeSet<&str>) -> Result<()> {
-        let lost: Vec<&str> = self.operators.keys().map(String::as_str).filter(|uid| !uids.contains(uid)).collect();
+        let lost: Vec<&str> = self
+            .operators
+            .keys()
+            .map(String::as_str)
+            .filter(|uid| !uids.contains(uid))
+            .collect();
         if lost.is_empty() {
             return Ok(());
         }

@@ -53,7 +53,8 @@ pub trait ConnectorFactory: Send + Sync {
     /// The value of the `connector` option.
     fn identifier(&self) -> &'static str;
 
-    /// Every option that tables of this connector may have, those of its formats included; others are refused.
+    /// Every option that tables of this connector may have, those of its formats included; others are refused. Those of
+    /// watermarks (`scan.watermark.*`) every table may have.
     fn options(&self, descriptor: &TableDescriptor) -> Vec<OptionSpec>;
 
     /// The kinds of rows that a source of this table gives.
@@ -136,9 +137,11 @@ impl ConnectorRegistry {
             .at(position)
             .hint(format!("known connectors: {}", known()))
         })?;
+        let mut known = factory.options(descriptor);
+        known.extend_from_slice(crate::config::SCAN_WATERMARK_OPTIONS);
         crate::config::check_options(
             &descriptor.options,
-            &factory.options(descriptor),
+            &known,
             &format!("table \"{}\" (connector '{name}')", descriptor.name),
         )
         .map_err(|error| error.at(position))?;

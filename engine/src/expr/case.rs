@@ -1,7 +1,7 @@
-//! CASE and COALESCE: each row takes the first branch that applies, and no other branch is evaluated for it.
+//! CASE and COALESCE: each row takes the first branch that applies.
 //!
-//! A branch that cannot fail and is cheap would not need that, but choosing rows costs about what evaluating saves, and the
-//! rule stays simple: a branch sees only the rows that take it. Constants are not evaluated at all.
+//! Where a branch can fail or is costly, it is evaluated only for the rows that take it. Where nothing can, conditions and
+//! results are computed for all rows by vector kernels, and the results are picked; constants stay single values.
 
 use std::sync::Arc;
 
@@ -12,37 +12,30 @@ use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 
 use super::physical::{Evaluation, to_value};
-use super::selection::{Selection, merge};
+use super::selection::{Selection, is_better_lazy, merge};
 use super::values::expand;
 use super::{Expression, Value};
 use crate::error::Result;
-use crate::functions::can_fail;
 
 /// `CASE WHEN c1 THEN r1 … ELSE e END`; children are c1, r1, …, e.
 pub(super) struct CaseEvaluation {
     selections: Vec<Selection>,
-    /// Whether it is one WHEN whose results cannot fail: then a vector kernel chooses between whole columns.
-    is_simple: bool,
+    is_lazy: bool,
 }
 
 impl CaseEvaluation {
     pub(super) fn new(arguments: &[Expression]) -> Self {
         CaseEvaluation {
             selections: arguments.iter().map(Selection::of).collect(),
-            is_simple: arguments.len() == 3 && !can_fail(&arguments[1]) && !can_fail(&arguments[2]),
+            is_lazy: arguments[1..].iter().any(is_better_lazy),
         }
     }
-}
 
-impl Evaluation for CaseEvaluation {
-    fn evaluate(
+    fn evaluate_lazily(
         &self,
         rows: &RecordBatch,
         children: &[Arc<dyn PhysicalExpr>],
     ) -> Result<ColumnarValue> {
-        if self.is_simple {
-            return evaluate_simple(rows, children);
-        }
         let mut branches = Branches::new(rows.num_rows());
         let (otherwise, pairs) = children.split_last().expect("CASE has an ELSE");
         for (pair, [condition, result]) in pairs.as_chunks::<2>().0.iter().enumerate() {
@@ -61,19 +54,68 @@ impl Evaluation for CaseEvaluation {
     }
 }
 
-fn evaluate_simple(
-    rows: &RecordBatch,
-    children: &[Arc<dyn PhysicalExpr>],
-) -> Result<ColumnarValue> {
-    let condition = to_value(children[0].evaluate(rows)?)?;
-    let condition = expand(&condition, rows.num_rows())?;
-    let truthy = to_value(children[1].evaluate(rows)?)?;
-    let falsy = to_value(children[2].evaluate(rows)?)?;
-    Ok(ColumnarValue::Array(zip(
-        condition.as_boolean(),
-        &truthy,
-        &falsy,
-    )?))
+impl Evaluation for CaseEvaluation {
+    fn evaluate(
+        &self,
+        rows: &RecordBatch,
+        children: &[Arc<dyn PhysicalExpr>],
+    ) -> Result<ColumnarValue> {
+        if self.is_lazy {
+            self.evaluate_lazily(rows, children)
+        } else {
+            evaluate_all(rows, children)
+        }
+    }
+}
+
+/// Conditions and results of all rows; then each row picks.
+fn evaluate_all(rows: &RecordBatch, children: &[Arc<dyn PhysicalExpr>]) -> Result<ColumnarValue> {
+    let (otherwise, pairs) = children.split_last().expect("CASE has an ELSE");
+    let pairs = pairs.as_chunks::<2>().0;
+    let mut conditions = Vec::with_capacity(pairs.len());
+    let mut results = Vec::with_capacity(pairs.len() + 1);
+    for [condition, result] in pairs {
+        let condition = to_value(condition.evaluate(rows)?)?;
+        conditions.push(expand(&condition, rows.num_rows())?);
+        results.push(to_value(result.evaluate(rows)?)?);
+    }
+    results.push(to_value(otherwise.evaluate(rows)?)?);
+    if let ([condition], [truthy, falsy]) = (&conditions[..], &results[..]) {
+        return Ok(ColumnarValue::Array(zip(
+            condition.as_boolean(),
+            truthy,
+            falsy,
+        )?));
+    }
+    let mut choice = vec![pairs.len() as u32; rows.num_rows()];
+    // From the last to the first, so that the first that holds is what stays.
+    for (branch, condition) in conditions.iter().enumerate().rev() {
+        let condition = condition.as_boolean();
+        let holds = match condition.nulls() {
+            Some(nulls) => condition.values() & nulls.inner(),
+            None => condition.values().clone(),
+        };
+        for row in holds.set_indices() {
+            choice[row] = branch as u32;
+        }
+    }
+    Ok(ColumnarValue::Array(pick(&results, choice)?))
+}
+
+/// Of each row the value of the part that it chose.
+fn pick(parts: &[Value], choice: Vec<u32>) -> Result<ArrayRef> {
+    let arrays: Vec<&dyn Array> = parts.iter().map(|part| part.array.as_ref()).collect();
+    if parts.iter().all(|part| part.is_scalar) {
+        let constants = arrow::compute::concat(&arrays)?;
+        let choice = UInt32Array::from(choice);
+        return Ok(arrow::compute::take(&constants, &choice, None)?);
+    }
+    let indices: Vec<(usize, usize)> = choice
+        .iter()
+        .enumerate()
+        .map(|(row, part)| (*part as usize, parts[*part as usize].index(row)))
+        .collect();
+    Ok(arrow::compute::interleave(&arrays, &indices)?)
 }
 
 /// `COALESCE(a, b, …)`: the first value that is not NULL.

@@ -5,31 +5,36 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
 use datafusion_common::ScalarValue;
-use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::{Column, Literal as LiteralExpr};
 
 use super::call::CallEvaluation;
 use super::case::{CaseEvaluation, CoalesceEvaluation};
-use super::compiled::HIDDEN_COLUMNS;
 use super::field_access::FieldAccessEvaluation;
 use super::kernel::Call;
 use super::literal::to_scalar;
 use super::logical::LogicalEvaluation;
-use super::physical::{EngineExpr, Evaluation, to_value};
-use super::{CompiledExpression, Expression, ExpressionContext, cast};
+use super::physical::{EngineExpr, to_value};
+use super::{CompiledExpression, Expression, ExpressionContext, cast, hidden, sharing};
 use crate::error::Result;
-use crate::functions::{HiddenInput, hidden_input, is_deterministic, scalar_function};
-use crate::types::{LogicalType, TypeRoot};
+use crate::functions::{is_deterministic, scalar_function};
 
 /// Compiles an expression for a job. Fails where a function refuses a literal argument, such as a broken pattern.
 pub fn compile(expression: &Expression, context: &ExpressionContext) -> Result<CompiledExpression> {
-    let physical = compile_node(expression, context)?;
+    let reads_time = hidden::reads_time(expression);
+    let shared = sharing::share(hidden::with_time_arguments(expression), reads_time);
+    let parts = shared
+        .parts
+        .iter()
+        .map(|part| compile_node(part, context))
+        .collect::<Result<Vec<_>>>()?;
+    let physical = compile_node(&shared.expression, context)?;
     Ok(CompiledExpression::new(
         physical,
+        parts,
         expression.clone(),
         *context,
     ))
@@ -50,13 +55,18 @@ fn compile_node(
     expression: &Expression,
     context: &ExpressionContext,
 ) -> Result<Arc<dyn PhysicalExpr>> {
-    let mut children = expression
+    let children = expression
         .children()
         .into_iter()
         .map(|child| compile_node(child, context))
         .collect::<Result<Vec<_>>>()?;
     let node = match expression {
-        Expression::Column { index, name, .. } => return Ok(Arc::new(Column::new(name, *index))),
+        Expression::Column { index, name, .. } => {
+            return Ok(match hidden::from_end(*index) {
+                Some(from_end) => hidden::compile(expression, from_end),
+                None => Arc::new(Column::new(name, *index)),
+            });
+        }
         Expression::Literal {
             value,
             logical_type,
@@ -65,12 +75,7 @@ fn compile_node(
             function,
             arguments,
             ..
-        } => {
-            if let Some(input) = hidden_input(function, arguments.len()) {
-                children.push(hidden_column(input));
-            }
-            compile_call(expression, function, arguments, children, context)?
-        }
+        } => compile_call(expression, function, arguments, children, context)?,
         Expression::Cast { .. } => {
             let evaluation = cast::CastEvaluation::new(expression, context);
             EngineExpr::create(expression, children, evaluation)
@@ -129,30 +134,4 @@ fn fold(expression: &Expression, node: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn
     let value = to_value(node.evaluate(&one_row).ok()?).ok()?;
     let scalar = ScalarValue::try_from_array(&value.array, 0).ok()?;
     Some(Arc::new(LiteralExpr::new(scalar)))
-}
-
-/// Reads one of the hidden columns, which are counted from the end of the batch.
-struct HiddenColumnEvaluation {
-    from_end: usize,
-}
-
-impl Evaluation for HiddenColumnEvaluation {
-    fn evaluate(&self, rows: &RecordBatch, _: &[Arc<dyn PhysicalExpr>]) -> Result<ColumnarValue> {
-        let column: &ArrayRef = rows.column(rows.num_columns() - self.from_end);
-        debug_assert_eq!(column.len(), rows.num_rows());
-        Ok(ColumnarValue::Array(column.clone()))
-    }
-}
-
-fn hidden_column(input: HiddenInput) -> Arc<dyn PhysicalExpr> {
-    let (name, root, from_end) = match input {
-        HiddenInput::ProcessingTime => (
-            "$PROCESSING_TIME",
-            TypeRoot::TimestampLtz(3),
-            HIDDEN_COLUMNS,
-        ),
-        HiddenInput::Watermark => ("$WATERMARK", TypeRoot::BigInt, HIDDEN_COLUMNS - 1),
-    };
-    let source = Expression::call(name, vec![], LogicalType::nullable(root));
-    EngineExpr::create(&source, vec![], HiddenColumnEvaluation { from_end })
 }

@@ -8,7 +8,9 @@ use std::fmt::Write;
 /// Writes a DOUBLE as Java's `Double.toString`.
 pub(crate) fn write_double(out: &mut impl Write, value: f64) {
     match special(value) {
-        Some(text) => drop(out.write_str(text)),
+        Some(text) => {
+            let _ = out.write_str(text);
+        }
         None => write_notation(out, value.abs() >= 1e-3 && value.abs() < 1e7, &value),
     }
 }
@@ -16,7 +18,9 @@ pub(crate) fn write_double(out: &mut impl Write, value: f64) {
 /// Writes a FLOAT as Java's `Float.toString`.
 pub(crate) fn write_float(out: &mut impl Write, value: f32) {
     match special(value as f64) {
-        Some(text) => drop(out.write_str(text)),
+        Some(text) => {
+            let _ = out.write_str(text);
+        }
         None => write_notation(out, value.abs() >= 1e-3 && value.abs() < 1e7, &value),
     }
 }

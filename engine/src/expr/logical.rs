@@ -1,6 +1,6 @@
 //! AND and OR with three-valued logic, and without evaluating what the left side has decided.
 //!
-//! Where nothing on the right can fail, both sides are computed for all rows and joined by Kleene kernels: that is faster
+//! Where nothing on the right can fail (nor is costly), both sides are computed for all rows and joined by Kleene kernels: that is faster
 //! than choosing rows. Where it can, it is evaluated only on the rows that the left side leaves open (for AND the rows that
 //! are not FALSE), whatever their share, so that the result does not depend on how rows were cut into batches.
 
@@ -14,15 +14,14 @@ use datafusion_physical_expr::PhysicalExpr;
 
 use super::Expression;
 use super::physical::{Evaluation, to_value};
-use super::selection::Selection;
+use super::selection::{Selection, is_better_lazy};
 use super::values::expand;
 use crate::error::Result;
-use crate::functions::can_fail;
 
 /// AND or OR over any number of conditions, from left to right.
 pub(super) struct LogicalEvaluation {
     is_and: bool,
-    /// For each condition: how to evaluate it on a selection, where it can fail.
+    /// For each condition: how to evaluate it on a selection, where that is needed.
     selections: Vec<Option<Selection>>,
 }
 
@@ -32,7 +31,7 @@ impl LogicalEvaluation {
             is_and,
             selections: arguments
                 .iter()
-                .map(|argument| can_fail(argument).then(|| Selection::of(argument)))
+                .map(|argument| is_better_lazy(argument).then(|| Selection::of(argument)))
                 .collect(),
         }
     }

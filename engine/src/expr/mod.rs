@@ -12,11 +12,13 @@ mod compiler;
 mod context;
 mod expression;
 mod field_access;
+mod hidden;
 mod kernel;
 mod literal;
 mod logical;
 mod physical;
 mod selection;
+mod sharing;
 mod values;
 
 pub(crate) mod calendar;

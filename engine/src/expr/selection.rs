@@ -13,13 +13,13 @@ use datafusion_physical_expr::PhysicalExpr;
 
 use super::physical::to_value;
 use super::values::expand;
-use super::{Expression, compiled};
+use super::{Expression, hidden};
 use crate::error::Result;
+use crate::functions::can_fail;
 
 /// What [`Selection::evaluate`] needs to know of an expression.
 pub(super) struct Selection {
     columns: Vec<usize>,
-    reads_hidden: bool,
     schema: OnceLock<SchemaRef>,
 }
 
@@ -27,14 +27,14 @@ impl Selection {
     pub(super) fn of(expression: &Expression) -> Self {
         Selection {
             columns: expression.columns(),
-            reads_hidden: compiled::reads_hidden(expression),
             schema: OnceLock::new(),
         }
     }
 
     fn reads(&self, column: usize, columns: usize) -> bool {
-        self.columns.binary_search(&column).is_ok()
-            || (self.reads_hidden && column + compiled::HIDDEN_COLUMNS >= columns)
+        self.columns
+            .iter()
+            .any(|index| hidden::is_column(*index, column, columns))
     }
 
     /// The values of `expression` at the rows that are set in `selected`, in their order.
@@ -97,6 +97,19 @@ impl Selection {
         });
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
+}
+
+/// Whether an expression is evaluated only on the rows that need it: where it can fail it must be, where it costs much more
+/// than choosing rows it should be.
+pub(super) fn is_better_lazy(expression: &Expression) -> bool {
+    const COSTLY: [&str; 5] = [
+        "REGEXP",
+        "REGEXP_EXTRACT",
+        "REGEXP_REPLACE",
+        "SIMILAR TO",
+        "JSON_VALUE",
+    ];
+    can_fail(expression) || COSTLY.iter().any(|name| expression.calls(name))
 }
 
 /// Puts parts together: row `r` of the result is the next value of part `source[r]`.

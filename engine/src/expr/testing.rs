@@ -213,7 +213,7 @@ fn to_columns(
             position,
         } => {
             let allowed = COLUMN_ARGUMENTS.iter().find(|(name, _)| *name == function);
-            let arguments = arguments
+            let arguments: Vec<Expression> = arguments
                 .into_iter()
                 .enumerate()
                 .map(|(index, argument)| match allowed {
@@ -221,12 +221,13 @@ fn to_columns(
                     _ => to_columns(argument, columns, context),
                 })
                 .collect();
-            Expression::Call {
+            // Bound again, because columns may be NULL.
+            bind_scalar(&function, arguments.clone(), position.0).unwrap_or(Expression::Call {
                 function,
                 arguments,
-                logical_type: logical_type.with_nullable(true),
+                logical_type,
                 position,
-            }
+            })
         }
         Expression::Cast {
             input,

@@ -11,6 +11,7 @@ mod time_text;
 pub mod csv;
 pub mod json;
 pub(crate) mod parquet;
+pub mod raw;
 
 use std::sync::Arc;
 
@@ -18,7 +19,11 @@ pub use format::{Decoded, Decoder, Encoder, Format, FormatContext};
 
 /// The formats of records.
 pub fn all() -> Vec<Arc<dyn Format>> {
-    vec![Arc::new(json::JsonFormat), Arc::new(csv::CsvFormat)]
+    vec![
+        Arc::new(json::JsonFormat),
+        Arc::new(csv::CsvFormat),
+        Arc::new(raw::RawFormat),
+    ]
 }
 
 /// The format that `'format' = '…'` names.

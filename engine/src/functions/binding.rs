@@ -20,9 +20,17 @@ pub fn bind_scalar(
 
 fn bind(
     name: &str,
-    arguments: Vec<Expression>,
+    mut arguments: Vec<Expression>,
     position: Option<SqlPosition>,
 ) -> Result<Expression> {
+    // The signs of one operand.
+    let name = match (name, arguments.len()) {
+        ("-", 1) => "NEGATE",
+        ("+", 1) if arguments[0].logical_type().root.is_numeric() => {
+            return Ok(arguments.remove(0));
+        }
+        _ => name,
+    };
     match registry::find(name)? {
         Entry::Function(function) => {
             let mut binding = Binding {
@@ -56,7 +64,7 @@ pub fn bind_cast(
     let from = input.logical_type();
     cast::check_explicit(from, &to).map_err(|error| error.at(position))?;
     let fails_to_null = mode == CastMode::Null && cast::can_fail(&from.root, &to.root);
-    let overflows = matches!(to.root, TypeRoot::Decimal { .. }) && from.root != to.root;
+    let overflows = from.root != to.root && may_overflow(&from.root, &to.root);
     let logical_type = to.with_nullable(from.nullable || fails_to_null || overflows);
     Ok(cast_node(input, logical_type, mode, position))
 }
@@ -102,9 +110,23 @@ pub fn implicit_cast(input: Expression, to: &LogicalType) -> Result<Expression> 
 
 /// A cast that the engine inserts and that is known to be allowed.
 pub(crate) fn cast_to(input: Expression, to: &LogicalType) -> Expression {
-    let overflows = matches!(to.root, TypeRoot::Decimal { .. });
-    let to = to.with_nullable(input.logical_type().nullable || (overflows && to.nullable));
+    let from = input.logical_type();
+    let to = to.with_nullable(from.nullable || may_overflow(&from.root, &to.root));
     cast_node(input, to, CastMode::Fail, None)
+}
+
+/// Whether a cast makes NULL of a value: a DECIMAL has fewer digits before its point than the value may have.
+fn may_overflow(from: &TypeRoot, to: &TypeRoot) -> bool {
+    let TypeRoot::Decimal { precision, scale } = to else {
+        return false;
+    };
+    match from.as_decimal() {
+        Some((from_precision, from_scale)) => {
+            let rounds_up = u8::from(from_scale > *scale);
+            from_precision - from_scale + rounds_up > precision - scale
+        }
+        None => *from != TypeRoot::Null,
+    }
 }
 
 /// Whether evaluating may raise a data error on some row.

@@ -1,7 +1,7 @@
 //! What happens to rows: one operator a file, under Flink's name for it.
 //!
-//! Doors: `operators` use `types`, `stream`, `expr`, `functions`, `window`, `watermark` and `state`; only `source.rs` and `sink.rs`
-//! touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
+//! Doors: `operators` use `types`, `stream`, `expr`, `functions`, `window`, `watermark` and `state`; only `source.rs`,
+//! `values.rs` and `sink.rs` touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
 
 mod calc;
 mod context;
@@ -9,22 +9,23 @@ mod correlate;
 mod expand;
 mod key_hash;
 mod late_rows;
+mod local_window_aggregate;
 mod operator;
 mod output;
+mod session_window;
 mod sink;
 mod source;
 #[cfg(test)]
 pub(crate) mod test_bench;
 mod union;
 mod values;
+mod window_aggregate;
 mod window_buffer;
 mod window_deduplicate;
 mod window_join;
 mod window_rank;
+mod window_reduce;
 mod window_table_function;
-mod local_window_aggregate;
-mod session_window;
-mod window_aggregate;
 
 pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
@@ -32,16 +33,19 @@ pub use correlate::{CorrelateOperator, CorrelateSpec};
 pub use expand::ExpandOperator;
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
+pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
+pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
 pub use union::UnionOperator;
 pub use values::ValuesSource;
-pub use window_deduplicate::{KeepRow, WindowDeduplicateOperator, WindowDeduplicateSpec};
-pub use window_join::{JoinCondition, WindowJoinOperator, WindowJoinSide, WindowJoinSpec};
-pub use window_rank::{WindowRankOperator, WindowRankSpec};
-pub use window_table_function::WindowTableFunctionOperator;
-pub use local_window_aggregate::LocalWindowAggregateOperator;
-pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};
+pub use window_deduplicate::{
+    KeepRow, WindowDeduplicate, WindowDeduplicateOperator, WindowDeduplicateSpec,
+};
+pub use window_join::{JoinCondition, WindowJoinOperator, WindowJoinSide, WindowJoinSpec};
+pub use window_rank::{WindowRank, WindowRankOperator, WindowRankSpec};
+pub use window_reduce::{ReduceWindow, WindowReduceOperator};
+pub use window_table_function::WindowTableFunctionOperator;

@@ -2,21 +2,14 @@
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute;
-use arrow::datatypes::SchemaRef;
 
-use super::window_buffer::{Due, Emission, FireQueue, WindowBuffer, partition_ids};
-use super::{Context, Flow, InputIndex, Operator, Output};
+use super::window_buffer::partition_ids;
+use super::window_reduce::{ReduceWindow, WindowReduceOperator};
 use crate::error::Result;
-use crate::state::{StateBackend, StateSnapshot};
-use crate::stream::{ChangelogBatch, CheckpointId};
-use crate::types::{EventTime, ProcessingTime, Schema};
+use crate::state::StateBackend;
+use crate::types::Schema;
 use crate::watermark::watermark_millis;
 use crate::window::WindowTime;
-
-const STATE: &str = "rows";
-
-/// A window is thinned out to one row a partition when it has grown by so many rows, or has doubled.
-const THIN_OUT_ROWS: usize = 8192;
 
 /// Which row of several stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +29,9 @@ pub struct WindowDeduplicateSpec {
     pub window_end: usize,
     /// The clock of the window.
     pub window_time: WindowTime,
-    /// PARTITION BY without the window's end. (With sessions the window's start belongs to it.)
+    /// With sessions, the column of the window's start: sessions of equal end may have unequal starts. `None` for other windows.
+    pub session_start: Option<usize>,
+    /// PARTITION BY without the window's columns: the key by which rows were dealt.
     pub partition_keys: Vec<usize>,
     /// The event-time column of ORDER BY.
     pub order_column: usize,
@@ -44,82 +39,39 @@ pub struct WindowDeduplicateSpec {
     pub keep: KeepRow,
 }
 
-/// Takes inserts with their windows attached, gives inserts; late rows go to the late rows.
-/// State: rows of open windows, about two for each partition or a few thousand.
-pub struct WindowDeduplicateOperator {
+/// The deduplication operator; see [`WindowReduceOperator`].
+pub type WindowDeduplicateOperator = WindowReduceOperator<WindowDeduplicate>;
+
+/// Keeps one row of each partition.
+pub struct WindowDeduplicate {
     spec: WindowDeduplicateSpec,
-    schema: SchemaRef,
-    buffer: WindowBuffer,
-    fires: FireQueue,
-    emission: Emission,
-    sizes: std::collections::BTreeMap<i64, (usize, usize)>,
 }
 
 impl WindowDeduplicateOperator {
     /// An operator as `spec` says.
     pub fn new(spec: WindowDeduplicateSpec, backend: &dyn StateBackend) -> Result<Self> {
-        let schema = spec.schema.to_arrow();
-        Ok(WindowDeduplicateOperator {
-            buffer: WindowBuffer::new(
-                schema.clone(),
-                spec.window_end,
-                spec.partition_keys.clone(),
-                &spec.window_time,
-                backend,
-            )?,
-            schema,
-            fires: FireQueue::new(&spec.window_time)?,
-            emission: Emission::default(),
-            sizes: Default::default(),
-            spec,
-        })
+        let deduplicate = WindowDeduplicate { spec: spec.clone() };
+        let input = spec.schema.to_arrow();
+        let (end, keys) = (spec.window_end, spec.partition_keys);
+        Self::of(deduplicate, input, end, keys, &spec.window_time, backend)
     }
+}
 
-    /// The row of each partition that stays, in order of arrival.
-    fn kept(&self, rows: &RecordBatch, hashes: &[u64]) -> Result<Vec<u32>> {
-        let partitions = partition_ids(rows, &self.spec.partition_keys, hashes)?;
+impl ReduceWindow for WindowDeduplicate {
+    fn survivors(&self, rows: &RecordBatch, hashes: &[u64]) -> Result<Vec<u32>> {
+        let WindowDeduplicateSpec {
+            partition_keys,
+            session_start,
+            ..
+        } = &self.spec;
+        let partitions = partition_ids(rows, partition_keys, *session_start, hashes)?;
         let times = watermark_millis(rows.column(self.spec.order_column))?;
         Ok(kept_rows(&partitions, &times, self.spec.keep))
     }
 
-    fn grow(&mut self, window_end: i64, added: usize) -> Result<()> {
-        let (rows, limit) = self.sizes.entry(window_end).or_insert((0, THIN_OUT_ROWS));
-        *rows += added;
-        if rows <= limit {
-            return Ok(());
-        }
-        let (rows, hashes) = self.buffer.take(window_end)?;
-        let kept = self.kept(&rows, &hashes)?;
-        let limit = THIN_OUT_ROWS.max(2 * kept.len());
-        self.sizes.insert(window_end, (kept.len(), limit));
-        let hashes: Vec<u64> = kept.iter().map(|row| hashes[*row as usize]).collect();
-        let rows = compute::take_record_batch(&rows, &UInt32Array::from(kept))?;
-        self.buffer.put_back(window_end, rows, &hashes)
-    }
-
-    fn fire(&mut self, window_end: i64) -> Result<RecordBatch> {
-        self.sizes.remove(&window_end);
-        let (rows, hashes) = self.buffer.take(window_end)?;
-        let kept = UInt32Array::from(self.kept(&rows, &hashes)?);
-        let rows = compute::take_record_batch(&rows, &kept)?;
-        debug_assert_eq!(rows.schema(), self.schema);
-        Ok(rows)
-    }
-
-    fn work_off(&mut self, out: &mut Output) -> Result<Flow> {
-        loop {
-            if self.emission.emit(out) == Flow::Blocked {
-                return Ok(Flow::Blocked);
-            }
-            match self.fires.next(self.buffer.first_window()) {
-                Some(Due::Window(end)) => {
-                    let rows = self.fire(end)?;
-                    self.emission.start(rows);
-                }
-                Some(Due::Watermark(watermark)) => out.watermark(watermark),
-                None => return Ok(Flow::Done),
-            }
-        }
+    fn result(&self, rows: &RecordBatch, hashes: &[u64]) -> Result<RecordBatch> {
+        let kept = UInt32Array::from(self.survivors(rows, hashes)?);
+        Ok(compute::take_record_batch(rows, &kept)?)
     }
 }
 
@@ -142,55 +94,6 @@ fn kept_rows(partitions: &[u32], times: &[i64], keep: KeepRow) -> Vec<u32> {
     rows
 }
 
-impl Operator for WindowDeduplicateOperator {
-    fn process_batch(
-        &mut self,
-        ctx: &mut Context,
-        _input: InputIndex,
-        batch: ChangelogBatch,
-        out: &mut Output,
-    ) -> Result<Flow> {
-        self.fires.on_steps(&batch.steps);
-        for (window_end, rows) in self.buffer.add(ctx, batch, out)? {
-            self.grow(window_end, rows)?;
-        }
-        Ok(Flow::Done)
-    }
-
-    fn process_watermark(
-        &mut self,
-        _ctx: &mut Context,
-        watermark: EventTime,
-        out: &mut Output,
-    ) -> Result<Flow> {
-        self.fires.on_watermark(watermark);
-        self.work_off(out)
-    }
-
-    fn resume(&mut self, _ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        self.work_off(out)
-    }
-
-    fn next_processing_timer(&self) -> Option<ProcessingTime> {
-        self.fires.timer(self.buffer.first_window())
-    }
-
-    fn on_processing_time(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        self.fires.on_processing_time(ctx.processing_time());
-        self.work_off(out)
-    }
-
-    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(STATE, self.buffer.snapshot(ctx)?);
-        Ok(snapshot)
-    }
-
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.buffer.restore(snapshot.batches(STATE))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +113,7 @@ mod tests {
             schema: schema.clone(),
             window_end: 3,
             window_time,
+            session_start: None,
             partition_keys: vec![0],
             order_column: 2,
             keep,

@@ -1,9 +1,5 @@
 //! Window Top-N: the rows with the first ranks of each window and partition, when the window ends.
-//!
-//! Rows wait in their window in order of arrival. A window that grows is thinned out: rows that can no longer come among
-//! the first ranks are dropped each time it has doubled, so that it holds about twice what it will give.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt32Array};
@@ -12,18 +8,12 @@ use arrow::datatypes::SchemaRef;
 use arrow::row::{RowConverter, SortField};
 
 use super::calc::batch_of;
-use super::window_buffer::{Due, Emission, FireQueue, WindowBuffer, partition_ids};
-use super::{Context, Flow, InputIndex, Operator, Output};
+use super::window_buffer::partition_ids;
+use super::window_reduce::{ReduceWindow, WindowReduceOperator};
 use crate::error::Result;
-use crate::state::{StateBackend, StateSnapshot};
-use crate::stream::{ChangelogBatch, CheckpointId};
-use crate::types::{EventTime, ProcessingTime, Schema, SortKey};
+use crate::state::StateBackend;
+use crate::types::{Schema, SortKey};
 use crate::window::WindowTime;
-
-const STATE: &str = "rows";
-
-/// A window is thinned out first when it has so many rows.
-const THIN_OUT_ROWS: usize = 8192;
 
 /// What a window Top-N does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +26,10 @@ pub struct WindowRankSpec {
     pub window_end: usize,
     /// The clock of the window.
     pub window_time: WindowTime,
-    /// PARTITION BY without the window's end. (With sessions the window's start belongs to it; other windows of equal end have
-    /// equal starts.)
+    /// With sessions, the input column of the window's start: sessions of equal end may have unequal starts. `None` for other
+    /// windows.
+    pub session_start: Option<usize>,
+    /// PARTITION BY without the window's columns: the key by which rows were dealt.
     pub partition_keys: Vec<usize>,
     /// ORDER BY; rows that are equal in it rank as they came.
     pub order_by: Vec<SortKey>,
@@ -49,23 +41,14 @@ pub struct WindowRankSpec {
     pub output_rank: bool,
 }
 
-/// Takes inserts with their windows attached, gives inserts; late rows go to the late rows.
-/// State: the rows of open windows that may still come among the first ranks.
-pub struct WindowRankOperator {
+/// The Top-N operator; see [`WindowReduceOperator`].
+pub type WindowRankOperator = WindowReduceOperator<WindowRank>;
+
+/// Keeps the rows with the first ranks of each partition.
+pub struct WindowRank {
     spec: WindowRankSpec,
     schema: SchemaRef,
     order: RowConverter,
-    buffer: WindowBuffer,
-    fires: FireQueue,
-    emission: Emission,
-    sizes: BTreeMap<i64, WindowSize>,
-}
-
-/// How many rows a window has, and at how many it is thinned out.
-#[derive(Debug, Clone, Copy)]
-struct WindowSize {
-    rows: usize,
-    limit: usize,
 }
 
 /// Rows of a window in order of partition and rank.
@@ -85,26 +68,26 @@ impl WindowRankOperator {
             let data_type = spec.input.fields[key.column].logical_type.to_arrow();
             SortField::new_with_options(data_type, options)
         });
-        Ok(WindowRankOperator {
+        let rank = WindowRank {
             order: RowConverter::new(fields.collect())?,
             schema: spec.output.to_arrow(),
-            buffer: WindowBuffer::new(
-                spec.input.to_arrow(),
-                spec.window_end,
-                spec.partition_keys.clone(),
-                &spec.window_time,
-                backend,
-            )?,
-            fires: FireQueue::new(&spec.window_time)?,
-            emission: Emission::default(),
-            sizes: BTreeMap::new(),
-            spec,
-        })
+            spec: spec.clone(),
+        };
+        let input = spec.input.to_arrow();
+        let (end, keys) = (spec.window_end, spec.partition_keys);
+        Self::of(rank, input, end, keys, &spec.window_time, backend)
     }
+}
 
+impl WindowRank {
     /// The rows with the ranks from `start` to the last asked for.
     fn rank(&self, rows: &RecordBatch, hashes: &[u64], start: u64) -> Result<Ranked> {
-        let partitions = partition_ids(rows, &self.spec.partition_keys, hashes)?;
+        let WindowRankSpec {
+            partition_keys,
+            session_start,
+            ..
+        } = &self.spec;
+        let partitions = partition_ids(rows, partition_keys, *session_start, hashes)?;
         let keys: Vec<ArrayRef> = self
             .spec
             .order_by
@@ -122,55 +105,23 @@ impl WindowRankOperator {
             self.spec.rank_end,
         ))
     }
+}
 
-    fn grow(&mut self, window_end: i64, rows: usize) -> Result<()> {
-        let size = self.sizes.entry(window_end).or_insert(WindowSize {
-            rows: 0,
-            limit: THIN_OUT_ROWS,
-        });
-        size.rows += rows;
-        if size.rows <= size.limit {
-            return Ok(());
-        }
-        let (rows, hashes) = self.buffer.take(window_end)?;
-        let mut kept = self.rank(&rows, &hashes, 1)?.rows;
-        kept.sort_unstable();
-        let size = WindowSize {
-            rows: kept.len(),
-            limit: THIN_OUT_ROWS.max(2 * kept.len()),
-        };
-        self.sizes.insert(window_end, size);
-        let hashes: Vec<u64> = kept.iter().map(|row| hashes[*row as usize]).collect();
-        let rows = compute::take_record_batch(&rows, &UInt32Array::from(kept))?;
-        self.buffer.put_back(window_end, rows, &hashes)
+impl ReduceWindow for WindowRank {
+    fn survivors(&self, rows: &RecordBatch, hashes: &[u64]) -> Result<Vec<u32>> {
+        let mut survivors = self.rank(rows, hashes, 1)?.rows;
+        survivors.sort_unstable();
+        Ok(survivors)
     }
 
-    fn fire(&mut self, window_end: i64) -> Result<RecordBatch> {
-        self.sizes.remove(&window_end);
-        let (rows, hashes) = self.buffer.take(window_end)?;
-        let ranked = self.rank(&rows, &hashes, self.spec.rank_start)?;
-        let rows = compute::take_record_batch(&rows, &UInt32Array::from(ranked.rows))?;
+    fn result(&self, rows: &RecordBatch, hashes: &[u64]) -> Result<RecordBatch> {
+        let ranked = self.rank(rows, hashes, self.spec.rank_start)?;
+        let rows = compute::take_record_batch(rows, &UInt32Array::from(ranked.rows))?;
         let mut columns = rows.columns().to_vec();
         if self.spec.output_rank {
             columns.push(Arc::new(Int64Array::from(ranked.ranks)));
         }
         batch_of(&self.schema, columns, rows.num_rows())
-    }
-
-    fn work_off(&mut self, out: &mut Output) -> Result<Flow> {
-        loop {
-            if self.emission.emit(out) == Flow::Blocked {
-                return Ok(Flow::Blocked);
-            }
-            match self.fires.next(self.buffer.first_window()) {
-                Some(Due::Window(end)) => {
-                    let rows = self.fire(end)?;
-                    self.emission.start(rows);
-                }
-                Some(Due::Watermark(watermark)) => out.watermark(watermark),
-                None => return Ok(Flow::Done),
-            }
-        }
     }
 }
 
@@ -191,56 +142,6 @@ fn ranks_between(sorted: &[u32], partitions: &[u32], start: u64, end: u64) -> Ra
         }
     }
     ranked
-}
-
-impl Operator for WindowRankOperator {
-    fn process_batch(
-        &mut self,
-        ctx: &mut Context,
-        _input: InputIndex,
-        batch: ChangelogBatch,
-        out: &mut Output,
-    ) -> Result<Flow> {
-        self.fires.on_steps(&batch.steps);
-        for (window_end, rows) in self.buffer.add(ctx, batch, out)? {
-            self.grow(window_end, rows)?;
-        }
-        Ok(Flow::Done)
-    }
-
-    fn process_watermark(
-        &mut self,
-        _ctx: &mut Context,
-        watermark: EventTime,
-        out: &mut Output,
-    ) -> Result<Flow> {
-        self.fires.on_watermark(watermark);
-        self.work_off(out)
-    }
-
-    fn resume(&mut self, _ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        self.work_off(out)
-    }
-
-    fn next_processing_timer(&self) -> Option<ProcessingTime> {
-        self.fires.timer(self.buffer.first_window())
-    }
-
-    fn on_processing_time(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        self.fires.on_processing_time(ctx.processing_time());
-        self.work_off(out)
-    }
-
-    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(STATE, self.buffer.snapshot(ctx)?);
-        Ok(snapshot)
-    }
-
-    /// Sizes of windows begin anew: they only say when to thin out.
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.buffer.restore(snapshot.batches(STATE))
-    }
 }
 
 #[cfg(test)]

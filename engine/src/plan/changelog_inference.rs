@@ -122,9 +122,16 @@ fn check_taken(plan: &ExecPlan, node: &ExecNode, input: &ExecNode) -> Result<()>
     if refused.is_empty() {
         return Ok(());
     }
-    let updates = refused.iter().any(|kind| {
-        matches!(kind, RowKind::UpdateBefore | RowKind::UpdateAfter)
-    });
+    if refused == [RowKind::UpdateBefore] {
+        return Err(Error::unsupported(format!(
+            "{} takes updates by key: leaving out the rows before them (DropUpdateBefore)",
+            consumer_name(node)
+        ))
+        .hint("write to a sink that takes retractions"));
+    }
+    let updates = refused
+        .iter()
+        .any(|kind| matches!(kind, RowKind::UpdateBefore | RowKind::UpdateAfter));
     let changes = match (updates, refused.contains(&RowKind::Delete)) {
         (true, true) => "update and delete changes",
         (false, true) => "delete changes",

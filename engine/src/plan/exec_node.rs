@@ -8,9 +8,7 @@ use super::nodes::*;
 use crate::types::{ChangelogMode, Schema};
 
 /// Index of a node in [`ExecPlan::nodes`].
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub usize);
 

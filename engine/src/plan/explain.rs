@@ -70,8 +70,16 @@ impl Tree<'_> {
         self.text.push_str(&format!("{first}{line}\n"));
         let last = node.inputs.len().saturating_sub(1);
         for (position, input) in node.inputs.iter().enumerate() {
-            let (branch, below) = if position == last { ("+- ", "   ") } else { (":- ", ":  ") };
-            self.write(*input, &format!("{rest}{branch}"), &format!("{rest}{below}"));
+            let (branch, below) = if position == last {
+                ("+- ", "   ")
+            } else {
+                (":- ", ":  ")
+            };
+            self.write(
+                *input,
+                &format!("{rest}{branch}"),
+                &format!("{rest}{below}"),
+            );
         }
     }
 

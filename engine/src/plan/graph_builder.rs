@@ -1,6 +1,7 @@
 //! Makes the graph of exec nodes: equal nodes over equal inputs are one node.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::changelog_inference::produced_mode;
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
@@ -13,7 +14,7 @@ use crate::types::Schema;
 pub(crate) struct GraphBuilder {
     nodes: Vec<ExecNode>,
     facts: Vec<NodeFacts>,
-    known: HashMap<(ExecNodeKind, Vec<NodeId>, Schema), NodeId>,
+    known: HashMap<(ExecNodeKind, Vec<NodeId>, Schema), NodeId, Xxh3DefaultBuilder>,
     parallelism: usize,
 }
 
@@ -23,7 +24,7 @@ impl GraphBuilder {
         GraphBuilder {
             nodes: Vec::new(),
             facts: Vec::new(),
-            known: HashMap::new(),
+            known: HashMap::default(),
             parallelism,
         }
     }
@@ -90,7 +91,6 @@ impl GraphBuilder {
     pub(crate) fn facts(&self, id: NodeId) -> &NodeFacts {
         &self.facts[id.0]
     }
-
 
     /// Whether equal values of `keys` meet in one subtask, placed by the hash of exactly these columns (the key groups of
     /// state depend on it), or all rows do where there are no keys.

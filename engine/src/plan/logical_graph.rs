@@ -3,7 +3,8 @@
 //! Sharing begins here, before columns are pruned: what is asked of a shared node is the union of what its consumers ask,
 //! so that pruning never makes two sub-plans differ that were equal as written.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::logical::LogicalPlan;
 use super::row_logic::is_shareable;
@@ -59,7 +60,7 @@ impl<'a> LogicalGraph<'a> {
 #[derive(Default)]
 struct Interner<'a> {
     nodes: Vec<LogicalNode<'a>>,
-    known: HashMap<&'a LogicalPlan, LogicalId>,
+    known: HashMap<&'a LogicalPlan, LogicalId, Xxh3DefaultBuilder>,
 }
 
 impl<'a> Interner<'a> {
@@ -68,8 +69,11 @@ impl<'a> Interner<'a> {
         if let Some(id) = self.known.get(plan) {
             return (*id, true);
         }
-        let (inputs, shared): (Vec<_>, Vec<_>) =
-            plan.inputs().into_iter().map(|input| self.add(input)).unzip();
+        let (inputs, shared): (Vec<_>, Vec<_>) = plan
+            .inputs()
+            .into_iter()
+            .map(|input| self.add(input))
+            .unzip();
         let shareable = shared.into_iter().all(|shared| shared)
             && plan.expressions().into_iter().all(is_shareable);
         let id = self.nodes.len();

@@ -59,7 +59,9 @@ fn placement(kind: &ExecNodeKind, inputs: &[Input]) -> Placement {
         (ExecNodeKind::Calc(calc), Placement::Hash(keys)) => moved_hash(&calc.projection, keys),
         (ExecNodeKind::Expand(expand), Placement::Hash(keys)) => expanded_hash(expand, keys),
         (ExecNodeKind::Union(_), placement)
-            if inputs.iter().all(|(_, facts)| facts.placement == *placement) =>
+            if inputs
+                .iter()
+                .all(|(_, facts)| facts.placement == *placement) =>
         {
             placement.clone()
         }
@@ -111,12 +113,9 @@ fn join_placement(join: &WindowJoinNode, inputs: &[Input]) -> Placement {
     let left_width = inputs[0].0.schema.len();
     match join.kind {
         JoinKind::Full => Placement::Any,
-        JoinKind::Right => Placement::Hash(
-            join.keys
-                .iter()
-                .map(|key| left_width + key.right)
-                .collect(),
-        ),
+        JoinKind::Right => {
+            Placement::Hash(join.keys.iter().map(|key| left_width + key.right).collect())
+        }
         _ => Placement::Hash(join.keys.iter().map(|key| key.left).collect()),
     }
 }
@@ -152,9 +151,9 @@ fn window(kind: &ExecNodeKind, inputs: &[Input], schema: &Schema) -> Option<Wind
             Some(aggregated_window(spec))
         }
         ExecNodeKind::WindowJoin(join) => joined_window(join, inputs),
-        ExecNodeKind::Expand(_)
-        | ExecNodeKind::LocalWindowAggregate(_)
-        | ExecNodeKind::Sink(_) => None,
+        ExecNodeKind::Expand(_) | ExecNodeKind::LocalWindowAggregate(_) | ExecNodeKind::Sink(_) => {
+            None
+        }
         _ => first(),
     }
 }
@@ -192,7 +191,11 @@ fn joined_window(join: &WindowJoinNode, inputs: &[Input]) -> Option<WindowProper
 }
 
 fn upsert_key(kind: &ExecNodeKind, inputs: &[Input]) -> Option<Vec<usize>> {
-    let first = || inputs.first().and_then(|(_, facts)| facts.upsert_key.clone());
+    let first = || {
+        inputs
+            .first()
+            .and_then(|(_, facts)| facts.upsert_key.clone())
+    };
     match kind {
         ExecNodeKind::TableSourceScan(scan) => projected_primary_key(scan),
         ExecNodeKind::Calc(calc) => match moved_hash(&calc.projection, &first()?) {
@@ -240,9 +243,10 @@ fn aggregated_key(spec: &WindowAggregateSpec) -> Option<Vec<usize>> {
     let first = spec.keys.len() + spec.aggregates.len();
     let mut key: Vec<usize> = (0..spec.keys.len()).collect();
     let bound = spec.window_columns.iter().filter(|c| bounds(c)).count();
-    key.extend((0..spec.window_columns.len()).filter_map(|index| {
-        bounds(&spec.window_columns[index]).then_some(first + index)
-    }));
+    key.extend(
+        (0..spec.window_columns.len())
+            .filter_map(|index| bounds(&spec.window_columns[index]).then_some(first + index)),
+    );
     (bound > 0).then_some(key)
 }
 
@@ -253,7 +257,11 @@ fn joined_key(join: &WindowJoinNode, inputs: &[Input]) -> Option<Vec<usize>> {
         JoinKind::Semi | JoinKind::Anti => Some(left),
         JoinKind::Inner => {
             let right = inputs[1].1.upsert_key.as_ref()?;
-            Some(left.into_iter().chain(right.iter().map(|c| width + c)).collect())
+            Some(
+                left.into_iter()
+                    .chain(right.iter().map(|c| width + c))
+                    .collect(),
+            )
         }
         _ => None,
     }

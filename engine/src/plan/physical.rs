@@ -193,7 +193,7 @@ impl<'a> Planner<'a> {
             return Ok(relation);
         }
         if relation.condition.is_some() {
-            return relation.settle(&mut self.builder);
+            return relation.settle_total(&mut self.builder);
         }
         relation.settle_for(&mut self.builder, &|_| 2)
     }
@@ -230,8 +230,14 @@ impl<'a> Planner<'a> {
     }
 
     fn unnest(&mut self, id: LogicalId, unnest: &Unnest) -> Result<Relation> {
-        let width = self.graph.nodes[self.graph.nodes[id].inputs[0]].schema.len();
-        let read = self.required(id).iter().copied().filter(|column| *column < width);
+        let width = self.graph.nodes[self.graph.nodes[id].inputs[0]]
+            .schema
+            .len();
+        let read = self
+            .required(id)
+            .iter()
+            .copied()
+            .filter(|column| *column < width);
         let read = read.chain(unnest.collection.columns()).collect();
         let input = self.input(id, 0)?.only(&read).decided(&mut self.builder)?;
         let input = input.settle(&mut self.builder)?;
@@ -274,7 +280,11 @@ impl<'a> Planner<'a> {
         let changelog_mode = factory.sink_changelog_mode(descriptor).map_err(placed)?;
         let single = factory.create_sink(descriptor).map_err(placed)?.is_single();
         let query = self.query(root)?;
-        let input = if single { self.builder.gather(query) } else { query };
+        let input = if single {
+            self.builder.gather(query)
+        } else {
+            query
+        };
         let given = &self.builder.node(input).schema;
         let not_null = (0..given.len())
             .filter(|column| {
@@ -315,7 +325,11 @@ impl<'a> Planner<'a> {
         let kind = ExecNodeKind::Sink(SinkNode {
             target,
             not_null,
-            enforcer: if drops { NotNullEnforcer::Drop } else { NotNullEnforcer::Error },
+            enforcer: if drops {
+                NotNullEnforcer::Drop
+            } else {
+                NotNullEnforcer::Error
+            },
             changelog_mode,
         });
         self.builder.add(kind, vec![input], schema)

@@ -19,10 +19,27 @@ const TIME_FUNCTIONS: &[&str] = &[
     "UNIX_TIMESTAMP",
 ];
 
+/// Functions that give another value each time they are evaluated.
+const RANDOM_FUNCTIONS: &[&str] = &["RAND", "RAND_INTEGER", "UUID"];
+
 /// Functions that cost about as much as reading a column.
 const CHEAP_FUNCTIONS: &[&str] = &[
-    "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "AND", "OR", "NOT", "IS NULL", "IS NOT NULL",
-    "IS TRUE", "IS FALSE",
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "+",
+    "-",
+    "*",
+    "AND",
+    "OR",
+    "NOT",
+    "IS NULL",
+    "IS NOT NULL",
+    "IS TRUE",
+    "IS FALSE",
 ];
 
 /// Whether two evaluations on the same row may be made one: no chance is involved. Functions of time count as equal,
@@ -30,6 +47,7 @@ const CHEAP_FUNCTIONS: &[&str] = &[
 pub(crate) fn is_shareable(expression: &Expression) -> bool {
     let by_itself = match expression {
         Expression::Call { function, .. } if TIME_FUNCTIONS.contains(&function.as_str()) => true,
+        Expression::Call { function, .. } if RANDOM_FUNCTIONS.contains(&function.as_str()) => false,
         Expression::Call { .. } => is_deterministic(&without_arguments(expression)),
         _ => true,
     };

@@ -117,6 +117,8 @@ impl JobGraph {
 
     /// Whether every source ends.
     pub fn is_bounded(&self) -> bool {
-        self.vertices.iter().all(|vertex| !matches!(&vertex.head, VertexHead::Source(source) if !source.is_bounded))
+        self.vertices
+            .iter()
+            .all(|vertex| !matches!(&vertex.head, VertexHead::Source(source) if !source.is_bounded))
     }
 }

@@ -56,7 +56,12 @@ fn refine(error: Error, tokens: &[TokenWithSpan]) -> Error {
             && starts_query(pair[1])
             && position::of_span(pair[1].span).is_some_and(|start| !is_before(place, start))
     };
-    let Some(start) = tokens.windows(2).collect::<Vec<_>>().into_iter().rposition(opens_before) else {
+    let Some(start) = tokens
+        .windows(2)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rposition(opens_before)
+    else {
         return error;
     };
     let inner: Vec<TokenWithSpan> = tokens[start + 1..].iter().copied().cloned().collect();
@@ -65,7 +70,11 @@ fn refine(error: Error, tokens: &[TokenWithSpan]) -> Error {
         .parse_query()
         .and_then(|_| parser.expect_token(&Token::RParen));
     match failure.map_err(position::from_parser) {
-        Err(deeper) if deeper.position().is_none_or(|found| is_before(place, found)) => {
+        Err(deeper)
+            if deeper
+                .position()
+                .is_none_or(|found| is_before(place, found)) =>
+        {
             refine(deeper, &inner)
         }
         _ => error,
@@ -89,9 +98,7 @@ fn refuse_match_recognize(tokens: &[TokenWithSpan]) -> Result<()> {
     });
     match found {
         None => Ok(()),
-        Some(token) => {
-            Err(Error::unsupported("MATCH_RECOGNIZE").at(position::of_span(token.span)))
-        }
+        Some(token) => Err(Error::unsupported("MATCH_RECOGNIZE").at(position::of_span(token.span))),
     }
 }
 
@@ -347,8 +354,10 @@ impl StatementParser<'_> {
     fn parse_statement_set(&mut self) -> Result<Statement> {
         let execute = self.parser.peek_keyword(Keyword::EXECUTE);
         let second = self.parser.peek_nth_token(1);
-        let is_set = matches!(&second.token, Token::Word(word) if word.keyword == Keyword::STATEMENT);
-        if execute && matches!(&second.token, Token::Word(word) if word.keyword == Keyword::INSERT) {
+        let is_set =
+            matches!(&second.token, Token::Word(word) if word.keyword == Keyword::STATEMENT);
+        if execute && matches!(&second.token, Token::Word(word) if word.keyword == Keyword::INSERT)
+        {
             self.parser.advance_token();
             return Ok(Statement::Inserts(vec![self.parse_insert()?]));
         }
@@ -394,10 +403,7 @@ impl StatementParser<'_> {
     fn parse_explain(&mut self) -> Result<Statement> {
         self.expect(Keyword::EXPLAIN)?;
         let mut mode = ExplainMode::default();
-        if !self
-            .parser
-            .parse_keywords(&[Keyword::PLAN, Keyword::FOR])
-        {
+        if !self.parser.parse_keywords(&[Keyword::PLAN, Keyword::FOR]) {
             loop {
                 if self.parse_word("CHANGELOG_MODE") {
                     mode.changelog_mode = true;
@@ -420,7 +426,9 @@ impl StatementParser<'_> {
             Statement::Inserts(_) | Statement::Query(_) => {
                 Ok(Statement::Explain(mode, Box::new(statement)))
             }
-            _ => Err(Error::user("EXPLAIN is for a query, an INSERT INTO or a statement set").at(place)),
+            _ => Err(
+                Error::user("EXPLAIN is for a query, an INSERT INTO or a statement set").at(place),
+            ),
         }
     }
 

@@ -14,9 +14,10 @@ mod source_watermarks;
 mod strategy;
 mod valve;
 
+pub use crate::config::SCAN_WATERMARK_OPTIONS;
 pub use event_times::{event_time_millis, watermark_millis};
 pub use idleness::IdlenessTimer;
 pub use pruning::{WatermarkAdvance, watermark_steps};
 pub use source_watermarks::{SourceWatermarks, SourceWatermarksState, SplitWatermark};
-pub use strategy::{SCAN_WATERMARK_OPTIONS, WatermarkStrategy};
+pub use strategy::WatermarkStrategy;
 pub use valve::{ValveOutput, WatermarkValve};

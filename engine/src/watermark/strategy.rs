@@ -3,35 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{OptionSpec, OptionType, parse_duration};
+use crate::config::parse_duration;
 use crate::error::{Error, Result};
 
 const EMIT_STRATEGY: &str = "scan.watermark.emit.strategy";
 const EMIT_ON_EVENT_GAP: &str = "scan.watermark.emit.on-event.gap";
 const IDLE_TIMEOUT: &str = "scan.watermark.idle-timeout";
 const ALIGNMENT: &str = "scan.watermark.alignment.";
-
-/// The options of every table that has a WATERMARK clause, whatever its connector.
-pub const SCAN_WATERMARK_OPTIONS: &[OptionSpec] = &[
-    OptionSpec::new(
-        EMIT_STRATEGY,
-        OptionType::Enum(&["on-periodic", "on-event"]),
-        Some("on-periodic"),
-        "When watermarks are emitted. Both give exact watermarks, as if emitted at every row; only on-event knows a gap.",
-    ),
-    OptionSpec::new(
-        EMIT_ON_EVENT_GAP,
-        OptionType::Integer,
-        Some("1"),
-        "With on-event: a split's watermark is emitted after every n-th of its rows.",
-    ),
-    OptionSpec::new(
-        IDLE_TIMEOUT,
-        OptionType::Duration,
-        None,
-        "How long a split may be silent before it stops holding back the watermark; over `table.exec.source.idle-timeout`.",
-    ),
-];
 
 /// How watermarks of a table are emitted and when its splits go idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,7 +33,7 @@ const OPTIONS: &[OptionSpec] = &[
         "format",
         OptionType::Text,
         None,
-        "`json`, `csv` or `parquet`.",
+        "`json`, `csv`, `raw` or `parquet`.",
     ),
     OptionSpec::new(
         SIZE_OPTION,

@@ -232,7 +232,7 @@ fn what_cannot_be_read_is_refused_clearly() {
     let format = descriptor(directory.path(), &[("format", "orc")], &columns);
     let format = read(&format, &request(1, 1)).unwrap_err().to_string();
     assert!(
-        format.contains("no format 'orc'") && format.contains("json, csv, parquet"),
+        format.contains("no format 'orc'") && format.contains("json, csv, raw, parquet"),
         "{format}"
     );
     let remote = descriptor(Path::new("s3://b/x"), &[("format", "json")], &columns);

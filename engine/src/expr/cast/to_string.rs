@@ -143,7 +143,9 @@ fn fit(texts: ArrayRef, to: &TypeRoot) -> ArrayRef {
             characters += 1;
         }
         if pads {
-            (characters..length).for_each(|_| drop(out.write_char(' ')));
+            (characters..length).for_each(|_| {
+                let _ = out.write_char(' ');
+            });
         }
     })
 }

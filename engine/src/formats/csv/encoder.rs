@@ -69,7 +69,7 @@ impl Encoder for CsvEncoder {
 struct ColumnWriter<'a> {
     array: &'a ArrayRef,
     null: &'a [u8],
-    write: Box<dyn Fn(usize, &mut Vec<u8>) -> bool + 'a>,
+    write: WriteText<'a>,
 }
 
 impl<'a> ColumnWriter<'a> {

@@ -160,7 +160,7 @@ impl<'a> FastReader<'a> {
                 if memchr::memchr(b'\\', inside).is_some() {
                     self.escaped(at, column)?;
                 } else if !push_text(column, inside, &self.options.text) {
-                    return None;
+                    self.misread(column)?;
                 }
                 Some(at + 1)
             }
@@ -173,7 +173,13 @@ impl<'a> FastReader<'a> {
                     column.valid();
                     return Some(at + 1);
                 }
-                (is_number(token) && push_number(column, token)).then_some(at + 1)
+                if !is_number(token) {
+                    return None;
+                }
+                if !push_number(column, token) {
+                    self.misread(column)?;
+                }
+                Some(at + 1)
             }
             b'n' if self.token(at) == b"null" => {
                 column.push_null();
@@ -184,6 +190,11 @@ impl<'a> FastReader<'a> {
             b'{' | b'[' if depth < DEEPEST => self.nested(at, column, depth),
             _ => None,
         }
+    }
+
+    /// A scalar that a type cannot read is NULL when reading leniently; otherwise the tolerant reader has the words for it.
+    fn misread(&self, column: &mut Column) -> Option<()> {
+        self.options.ignore_parse_errors.then(|| column.push_null())
     }
 
     fn escaped(&mut self, at: usize, column: &mut Column) -> Option<()> {

@@ -3,7 +3,7 @@
 //! A literal pattern is read once; a pattern from a column is read where it changes. What cannot be read gives NULL (the
 //! smallest BIGINT for UNIX_TIMESTAMP), as in Flink.
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType};
+use arrow::array::{ArrayRef, ArrowPrimitiveType};
 use arrow::datatypes::*;
 
 use super::java_pattern::JavaPattern;
@@ -351,7 +351,7 @@ fn bind_to_unix(binding: &mut Binding) -> Result<LogicalType> {
 }
 
 fn to_unix(call: &Call) -> Result<Kernel> {
-    if call.arguments.is_empty() {
+    if matches!(call.argument_type(0).root, TypeRoot::TimestampLtz(_)) {
         return Ok(Box::new(|arguments| {
             let now = arguments.primitives::<TimestampMillisecondType>(0);
             Ok(arguments.map::<Int64Type>(|row| now.get(row).div_euclid(1000)))

@@ -52,7 +52,7 @@ const fn short_form(name: &'static str) -> Rewrite {
 }
 
 /// What EXTRACT can take out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Part {
     /// Of the day since 1970.
     OfDate(fn(i64) -> i64),

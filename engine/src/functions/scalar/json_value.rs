@@ -8,7 +8,7 @@
 //! A value that is missing or no scalar is "empty"; a broken document, a value of another type than RETURNING and, in a
 //! strict path, a missing value are "errors".
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int32Array, StringBuilder};
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, StringBuilder};
 use serde_json::Value as Json;
 use std::sync::Arc;
 

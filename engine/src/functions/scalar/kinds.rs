@@ -1,6 +1,6 @@
 //! What a text or value is: IS_ALPHA, IS_DIGIT, IS_DECIMAL, TYPEOF; and BASE64.
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -3,7 +3,6 @@
 //! A literal pattern is compiled once, and a broken one refused with the statement. A broken pattern from a column gives NULL
 //! (FALSE for REGEXP), as in Flink; the last pattern is kept.
 
-use arrow::array::ArrayRef;
 use arrow::datatypes::Int64Type;
 use regex::{CaptureLocations, Regex};
 

@@ -1,5 +1,7 @@
 use super::*;
 use crate::operators::test_bench::{Way, check, run};
+use crate::operators::window_reduce::THIN_OUT_ROWS;
+use crate::operators::{Context, Flow, InputIndex, Operator, Output};
 use crate::state::HashMapStateBackend;
 use crate::types::{Field, LogicalType, TypeRoot};
 
@@ -21,6 +23,7 @@ fn spec(rank_start: u64, rank_end: u64, output_rank: bool) -> WindowRankSpec {
         output,
         window_end: 2,
         window_time: WindowTime::EventTimestamp,
+        session_start: None,
         partition_keys: vec![0],
         order_by: vec![SortKey {
             column: 1,
@@ -132,7 +135,7 @@ fn a_window_that_grows_is_thinned_out_and_gives_the_same() {
     }
     assert!(operator.sizes[&10].rows <= THIN_OUT_ROWS);
     let (thinned, hashes) = operator.buffer.take(10).unwrap();
-    let thinned_ranks = operator.rank(&thinned, &hashes, 1).unwrap();
+    let thinned_ranks = operator.reduce.rank(&thinned, &hashes, 1).unwrap();
     let values = |rows: &RecordBatch, ranked: &Ranked| {
         let rows =
             compute::take_record_batch(rows, &UInt32Array::from(ranked.rows.clone())).unwrap();
@@ -141,7 +144,10 @@ fn a_window_that_grows_is_thinned_out_and_gives_the_same() {
         lines
     };
     let hashes = crate::stream::KeyHashes::of(&batch.rows, &[0]).unwrap();
-    let all = operator.rank(&batch.rows, hashes.values(), 1).unwrap();
+    let all = operator
+        .reduce
+        .rank(&batch.rows, hashes.values(), 1)
+        .unwrap();
     assert_eq!(values(&thinned, &thinned_ranks), values(&batch.rows, &all));
 }
 
@@ -184,4 +190,26 @@ fn random_streams_agree_with_a_sorted_list() {
             assert_eq!(actual, expected, "{way:?}");
         }
     }
+}
+
+#[test]
+fn sessions_of_equal_end_and_unequal_start_rank_apart() {
+    let mut by_start = spec(1, 1, true);
+    by_start.session_start = Some(1);
+    by_start.partition_keys.clear();
+    check(
+        || operator(&by_start),
+        &[&schema()],
+        "
+            +I a, 1, 10
+            +I b, 1, 10
+            +I c, 2, 10
+            -- end
+        ",
+        "
+            +I a, 1, 10, 1
+            +I c, 2, 10, 1
+            -- watermark end
+        ",
+    );
 }

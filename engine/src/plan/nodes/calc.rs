@@ -17,14 +17,18 @@ pub struct CalcNode {
 
 impl CalcNode {
     pub(crate) fn attributes(&self, scope: &Scope) -> Attributes {
-        let select = self
-            .projection
-            .iter()
-            .zip(scope.output().names())
-            .map(|(expression, name)| {
-                let text = expression.to_string();
-                if text == name { text } else { format!("{text} AS {name}") }
-            });
+        let select =
+            self.projection
+                .iter()
+                .zip(scope.output().names())
+                .map(|(expression, name)| {
+                    let text = expression.to_string();
+                    if text == name {
+                        text
+                    } else {
+                        format!("{text} AS {name}")
+                    }
+                });
         let mut attributes = vec![("select", select.collect::<Vec<_>>().join(", "))];
         attributes.extend(
             self.condition

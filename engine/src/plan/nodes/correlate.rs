@@ -27,7 +27,10 @@ impl CorrelateNode {
         vec![
             ("invocation", format!("{function}({})", self.collection)),
             ("select", names(scope.output())),
-            ("joinType", if self.outer { "LEFT" } else { "INNER" }.to_string()),
+            (
+                "joinType",
+                if self.outer { "LEFT" } else { "INNER" }.to_string(),
+            ),
         ]
     }
 }

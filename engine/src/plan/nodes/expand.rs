@@ -21,7 +21,11 @@ impl ExpandNode {
                 .zip(scope.output().names())
                 .map(|(expression, name)| {
                     let text = expression.to_string();
-                    if text == name { text } else { format!("{text} AS {name}") }
+                    if text == name {
+                        text
+                    } else {
+                        format!("{text} AS {name}")
+                    }
                 });
             format!("{{{}}}", cells.collect::<Vec<_>>().join(", "))
         });

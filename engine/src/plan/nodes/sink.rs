@@ -50,7 +50,10 @@ impl SinkNode {
     pub(crate) fn display_name(&self) -> String {
         match &self.target {
             SinkTarget::Table(table) => {
-                format!("Table sink 'default_catalog.default_database.{}'", table.name)
+                format!(
+                    "Table sink 'default_catalog.default_database.{}'",
+                    table.name
+                )
             }
             SinkTarget::Collect => "The result of SELECT".to_string(),
         }

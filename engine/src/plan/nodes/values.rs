@@ -19,7 +19,10 @@ impl ValuesNode {
             format!("{{ {} }}", cells.join(", "))
         });
         vec![
-            ("tuples", format!("[{}]", rows.collect::<Vec<_>>().join(", "))),
+            (
+                "tuples",
+                format!("[{}]", rows.collect::<Vec<_>>().join(", ")),
+            ),
             ("fields", names(scope.output())),
         ]
     }

@@ -56,11 +56,19 @@ impl LocalWindowAggregateNode {
 impl GlobalWindowAggregateNode {
     pub(crate) fn attributes(&self, _: &Scope) -> Attributes {
         let mut select = key_names(&self.spec, &self.local_input);
-        select.extend(self.spec.aggregates.iter().map(|call| {
-            format!("{}({}) AS {}", call.function, accumulator(call), call.name)
-        }));
+        select.extend(
+            self.spec
+                .aggregates
+                .iter()
+                .map(|call| format!("{}({}) AS {}", call.function, accumulator(call), call.name)),
+        );
         select.extend(window_properties(&self.spec));
-        described(&self.spec, &self.local_input, "slice_end=[$slice_end]", select)
+        described(
+            &self.spec,
+            &self.local_input,
+            "slice_end=[$slice_end]",
+            select,
+        )
     }
 
     /// What the node computes as if it were one phase over the local phase's input.

@@ -54,7 +54,11 @@ impl WindowJoinNode {
             .keys
             .iter()
             .map(|key| {
-                let sign = if key.null_safe { "IS NOT DISTINCT FROM" } else { "=" };
+                let sign = if key.null_safe {
+                    "IS NOT DISTINCT FROM"
+                } else {
+                    "="
+                };
                 let (left, right) = (&left.fields[key.left].name, &right.fields[key.right].name);
                 format!("({left} {sign} {right})")
             })
@@ -72,7 +76,11 @@ impl WindowJoinNode {
             ("joinType", format!("{:?}Join", self.kind)),
             (
                 "where",
-                if parts.is_empty() { "true".to_string() } else { parts.join(" AND ") },
+                if parts.is_empty() {
+                    "true".to_string()
+                } else {
+                    parts.join(" AND ")
+                },
             ),
             ("select", names(scope.output())),
         ]

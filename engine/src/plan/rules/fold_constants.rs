@@ -126,7 +126,10 @@ mod tests {
         let three = Expression::literal(Literal::Integer(3), LogicalType::INT.with_nullable(false));
         let wide = Expression::cast(three.clone(), LogicalType::BIGINT).transform(&mut fold_part);
         assert_eq!(wide.to_string(), "3");
-        assert_eq!(wide.logical_type(), &LogicalType::BIGINT.with_nullable(false));
+        assert_eq!(
+            wide.logical_type(),
+            &LogicalType::BIGINT.with_nullable(false)
+        );
         let narrow = Expression::cast(three, LogicalType::nullable(TypeRoot::TinyInt));
         assert_eq!(narrow.clone().transform(&mut fold_part), narrow);
     }

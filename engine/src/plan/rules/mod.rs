@@ -29,10 +29,7 @@ pub(crate) fn rewrite_tree(plan: LogicalPlan) -> LogicalPlan {
     push_filters_into_joins::push(plan)
 }
 
-fn bottom_up(
-    plan: LogicalPlan,
-    rule: &mut dyn FnMut(LogicalPlan) -> LogicalPlan,
-) -> LogicalPlan {
+fn bottom_up(plan: LogicalPlan, rule: &mut dyn FnMut(LogicalPlan) -> LogicalPlan) -> LogicalPlan {
     let plan = plan.map_inputs(&mut |input| bottom_up(input, rule));
     rule(plan)
 }

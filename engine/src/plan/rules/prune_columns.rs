@@ -19,7 +19,11 @@ pub(crate) fn required_columns(graph: &LogicalGraph) -> Vec<Vec<usize>> {
         if required[id].is_empty() {
             required[id].extend(stand_in(node));
         }
-        for (input, columns) in node.inputs.iter().zip(asked_of_inputs(graph, id, &required[id])) {
+        for (input, columns) in node
+            .inputs
+            .iter()
+            .zip(asked_of_inputs(graph, id, &required[id]))
+        {
             required[*input].extend(columns);
         }
     }
@@ -32,7 +36,11 @@ pub(crate) fn required_columns(graph: &LogicalGraph) -> Vec<Vec<usize>> {
 /// The column that is kept where nobody asks for one: one that is read anyway, or the narrowest.
 fn stand_in(node: &LogicalNode) -> Option<usize> {
     let read = match node.plan {
-        LogicalPlan::Scan(scan) => scan.table.watermark.as_ref().map(|watermark| watermark.column),
+        LogicalPlan::Scan(scan) => scan
+            .table
+            .watermark
+            .as_ref()
+            .map(|watermark| watermark.column),
         LogicalPlan::Filter(filter) => filter.condition.columns().first().copied(),
         LogicalPlan::WindowTableFunction(function) => Some(function.time_column),
         LogicalPlan::RowNumber(number) => number.order_by.first().map(|key| key.column),
@@ -57,7 +65,12 @@ fn narrowest(schema: &Schema) -> Option<usize> {
 fn asked_of_inputs(graph: &LogicalGraph, id: usize, required: &Columns) -> Vec<Columns> {
     let node = &graph.nodes[id];
     let width = |input: usize| graph.nodes[node.inputs[input]].schema.len();
-    let passed = |width: usize| required.iter().copied().filter(move |column| *column < width);
+    let passed = |width: usize| {
+        required
+            .iter()
+            .copied()
+            .filter(move |column| *column < width)
+    };
     match node.plan {
         LogicalPlan::Scan(_) | LogicalPlan::Values(_) => vec![],
         LogicalPlan::Project(project) => vec![
@@ -70,7 +83,11 @@ fn asked_of_inputs(graph: &LogicalGraph, id: usize, required: &Columns) -> Vec<C
             vec![passed(width(0)).chain(filter.condition.columns()).collect()]
         }
         LogicalPlan::Unnest(unnest) => {
-            vec![passed(width(0)).chain(unnest.collection.columns()).collect()]
+            vec![
+                passed(width(0))
+                    .chain(unnest.collection.columns())
+                    .collect(),
+            ]
         }
         LogicalPlan::Union(union) => vec![required.clone(); union.inputs.len()],
         LogicalPlan::WindowTableFunction(function) => vec![
@@ -105,7 +122,12 @@ fn asked_by_aggregate(aggregate: &Aggregate, required: &Columns) -> Columns {
         .iter()
         .copied()
         .chain(calls.flat_map(|(_, call)| call.arguments.iter().copied().chain(call.filter)))
-        .chain(aggregate.legacy_window.iter().map(|legacy| legacy.time_column))
+        .chain(
+            aggregate
+                .legacy_window
+                .iter()
+                .map(|legacy| legacy.time_column),
+        )
         .collect()
 }
 

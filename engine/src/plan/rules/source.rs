@@ -61,9 +61,7 @@ impl Planner<'_> {
         position: Position,
         needed: &[usize],
     ) -> Result<NodeId> {
-        let factory = self
-            .connectors
-            .for_table(&table.descriptor, position.0)?;
+        let factory = self.connectors.for_table(&table.descriptor, position.0)?;
         let mut descriptor = table.descriptor.clone();
         if factory.projects() {
             descriptor.projection = physical_columns(table, needed);
@@ -88,13 +86,18 @@ impl Planner<'_> {
         let read = |physical: usize| {
             let projection = &source.table.projection;
             let position = projection.iter().position(|column| *column == physical);
-            column_of(&node.schema, position.expect("needed columns are projected"))
+            column_of(
+                &node.schema,
+                position.expect("needed columns are projected"),
+            )
         };
         let columns = (0..table.columns.len()).map(|index| {
-            needed.contains(&index).then(|| match &table.columns[index].computed {
-                None => read(physical_index(table, index)),
-                Some(expression) => substitute(expression, &read),
-            })
+            needed
+                .contains(&index)
+                .then(|| match &table.columns[index].computed {
+                    None => read(physical_index(table, index)),
+                    Some(expression) => substitute(expression, &read),
+                })
         });
         Relation {
             base: scan,

@@ -37,16 +37,15 @@ impl Planner<'_> {
         schema: crate::types::Schema,
     ) -> NodeId {
         let local_input = self.builder.node(input).schema.clone();
-        let local = ExecNodeKind::LocalWindowAggregate(LocalWindowAggregateNode { spec: spec.clone() });
+        let local =
+            ExecNodeKind::LocalWindowAggregate(LocalWindowAggregateNode { spec: spec.clone() });
         let local = self
             .builder
             .add(local, vec![input], local_input.project(&spec.keys));
         let keys: Vec<usize> = (0..spec.keys.len()).collect();
         let below = self.builder.distribute(local, &keys);
-        let kind = ExecNodeKind::GlobalWindowAggregate(GlobalWindowAggregateNode {
-            spec,
-            local_input,
-        });
+        let kind =
+            ExecNodeKind::GlobalWindowAggregate(GlobalWindowAggregateNode { spec, local_input });
         self.builder.add(kind, vec![below], schema)
     }
 

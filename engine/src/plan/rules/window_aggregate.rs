@@ -28,8 +28,11 @@ impl Planner<'_> {
         let session = matches!(function.window.kind, WindowKind::Session { .. });
         let read = |input: &Relation| {
             let time = input.bare(function.time_column)?;
-            let keys: Option<Vec<usize>> =
-                function.partition_by.iter().map(|column| input.bare(*column)).collect();
+            let keys: Option<Vec<usize>> = function
+                .partition_by
+                .iter()
+                .map(|column| input.bare(*column))
+                .collect();
             Some((time, keys?))
         };
         let input = if read(&input).is_none() || (session && input.condition.is_some()) {
@@ -105,7 +108,10 @@ impl Planner<'_> {
             columns.iter().all(|column| *column < width)
         };
         let keys = key_columns(aggregate, bounds);
-        let arguments = self.calls(id, aggregate).into_iter().flat_map(|(_, call)| read_by(&call));
+        let arguments = self
+            .calls(id, aggregate)
+            .into_iter()
+            .flat_map(|(_, call)| read_by(&call));
         let reads_rows = keys.iter().copied().chain(arguments).all(on_rows)
             && input
                 .condition
@@ -126,10 +132,16 @@ impl Planner<'_> {
         let Pending::Window(window) = input.pending.clone() else {
             unreachable!("only window functions are fused");
         };
-        let mut rows = Rows::new(self, id, aggregate, bounds, &Relation {
-            pending: Pending::Nothing,
-            ..input
-        });
+        let mut rows = Rows::new(
+            self,
+            id,
+            aggregate,
+            bounds,
+            &Relation {
+                pending: Pending::Nothing,
+                ..input
+            },
+        );
         let time = rows.relation.push_base(&self.builder, window.time_column);
         let packed = rows.pack(self, aggregate, &[time])?;
         let spec = packed.spec(
@@ -193,9 +205,8 @@ impl Planner<'_> {
         );
         let below = self.builder.distribute(packed.node, &spec.keys);
         let schema = self.aggregate_schema(below, &spec);
-        let kind = ExecNodeKind::GroupWindowAggregate(GroupWindowAggregateNode {
-            spec: spec.clone(),
-        });
+        let kind =
+            ExecNodeKind::GroupWindowAggregate(GroupWindowAggregateNode { spec: spec.clone() });
         let node = self.builder.add(kind, vec![below], schema);
         Ok(self.aggregated(id, aggregate, &bounds, &packed, &spec, node))
     }
@@ -216,7 +227,11 @@ impl Planner<'_> {
     /// The columns of a complete aggregation: keys, aggregates, window columns.
     pub(crate) fn aggregate_schema(&self, input: NodeId, spec: &WindowAggregateSpec) -> Schema {
         let input = &self.builder.node(input).schema;
-        let mut fields: Vec<Field> = spec.keys.iter().map(|key| input.fields[*key].clone()).collect();
+        let mut fields: Vec<Field> = spec
+            .keys
+            .iter()
+            .map(|key| input.fields[*key].clone())
+            .collect();
         fields.extend(
             spec.aggregates
                 .iter()
@@ -250,7 +265,10 @@ impl Planner<'_> {
         let calls_at = spec.keys.len();
         let windows_at = calls_at + spec.aggregates.len();
         let window_at = |wanted: WindowColumn| {
-            let at = spec.window_columns.iter().position(|column| *column == wanted);
+            let at = spec
+                .window_columns
+                .iter()
+                .position(|column| *column == wanted);
             windows_at + at.expect("the grouped bounds are given")
         };
         let mut keys = packed.grouped_keys.iter();
@@ -278,7 +296,10 @@ impl Planner<'_> {
         Relation {
             base: node,
             schema: self.schema(id).clone(),
-            columns: at.into_iter().map(|at| at.map(|at| column_of(output, at))).collect(),
+            columns: at
+                .into_iter()
+                .map(|at| at.map(|at| column_of(output, at)))
+                .collect(),
             condition: None,
             pending: Pending::Nothing,
         }
@@ -338,10 +359,17 @@ fn check_window(
             aggregate.grouping_sets.iter().all(|set| at(set))
         }
     };
-    let missing = match (in_all_sets(WindowColumn::Start), in_all_sets(WindowColumn::End)) {
+    let missing = match (
+        in_all_sets(WindowColumn::Start),
+        in_all_sets(WindowColumn::End),
+    ) {
         (true, true) => return Ok(()),
-        (true, false) => "add window_end to GROUP BY: a window aggregation groups by window_start and window_end",
-        (false, true) => "add window_start to GROUP BY: a window aggregation groups by window_start and window_end",
+        (true, false) => {
+            "add window_end to GROUP BY: a window aggregation groups by window_start and window_end"
+        }
+        (false, true) => {
+            "add window_start to GROUP BY: a window aggregation groups by window_start and window_end"
+        }
         (false, false) if input.window_properties(builder).is_some() => {
             "the rows come from a window function: add window_start and window_end to GROUP BY"
         }
@@ -355,11 +383,9 @@ fn check_window(
     } else {
         "GROUP BY without a window (an updating aggregation)"
     };
-    Err(
-        Error::user(format!("{what} is not supported yet"))
-            .at(aggregate.position.0)
-            .hint(missing),
-    )
+    Err(Error::user(format!("{what} is not supported yet"))
+        .at(aggregate.position.0)
+        .hint(missing))
 }
 
 /// The rows that an aggregation reads: keys first, then the arguments and filters of its calls.
@@ -399,16 +425,23 @@ impl Rows {
         let mut calls = planner.calls(id, aggregate);
         let mut columns = keys.clone();
         let mut place = |column: usize| {
-            columns.iter().position(|known| *known == column).unwrap_or_else(|| {
-                columns.push(column);
-                columns.len() - 1
-            })
+            columns
+                .iter()
+                .position(|known| *known == column)
+                .unwrap_or_else(|| {
+                    columns.push(column);
+                    columns.len() - 1
+                })
         };
         for (_, call) in &mut calls {
-            call.arguments.iter_mut().for_each(|column| *column = place(*column));
+            call.arguments
+                .iter_mut()
+                .for_each(|column| *column = place(*column));
             call.filter = call.filter.map(&mut place);
         }
-        let grouped = (0..bounds.len()).filter(|at| bounds[*at].is_none()).collect();
+        let grouped = (0..bounds.len())
+            .filter(|at| bounds[*at].is_none())
+            .collect();
         Rows {
             relation: input.select(&columns),
             keys: (0..keys.len()).collect(),
@@ -417,7 +450,12 @@ impl Rows {
         }
     }
 
-    fn pack(self, planner: &mut Planner, aggregate: &Aggregate, extra: &[usize]) -> Result<PackedRows> {
+    fn pack(
+        self,
+        planner: &mut Planner,
+        aggregate: &Aggregate,
+        extra: &[usize],
+    ) -> Result<PackedRows> {
         let packed = self.relation.pack(&mut planner.builder)?;
         let mut rows = PackedRows {
             node: packed.node,
@@ -448,7 +486,11 @@ impl Rows {
 
 fn placed(call: &AggregateCall, packed: &Packed) -> AggregateCall {
     AggregateCall {
-        arguments: call.arguments.iter().map(|column| packed.at(*column)).collect(),
+        arguments: call
+            .arguments
+            .iter()
+            .map(|column| packed.at(*column))
+            .collect(),
         filter: call.filter.map(|column| packed.at(column)),
         ..call.clone()
     }
@@ -463,7 +505,8 @@ impl PackedRows {
                 ..known.clone()
             } == call
         });
-        self.call_at.push((logical, known.unwrap_or(self.aggregates.len())));
+        self.call_at
+            .push((logical, known.unwrap_or(self.aggregates.len())));
         if known.is_none() {
             self.aggregates.push(call);
         }
@@ -495,7 +538,10 @@ impl PackedRows {
 
     /// The place in the node of each key column of the logical grouping.
     pub(crate) fn grouped_columns(&self) -> Vec<usize> {
-        self.grouped_keys.iter().map(|key| self.keys[*key]).collect()
+        self.grouped_keys
+            .iter()
+            .map(|key| self.keys[*key])
+            .collect()
     }
 
     /// Takes the grouping id as the last key.

@@ -18,9 +18,21 @@ impl Planner<'_> {
     /// A window join, or refused.
     pub(crate) fn join(&mut self, id: LogicalId, join: &Join) -> Result<Relation> {
         let required = self.required(id).to_vec();
-        let read = asked_by_join(join, &required, self.graph.nodes[self.graph.nodes[id].inputs[0]].schema.len());
-        let left = self.input(id, 0)?.only(&read[0]).decided(&mut self.builder)?;
-        let right = self.input(id, 1)?.only(&read[1]).decided(&mut self.builder)?;
+        let read = asked_by_join(
+            join,
+            &required,
+            self.graph.nodes[self.graph.nodes[id].inputs[0]]
+                .schema
+                .len(),
+        );
+        let left = self
+            .input(id, 0)?
+            .only(&read[0])
+            .decided(&mut self.builder)?;
+        let right = self
+            .input(id, 1)?
+            .only(&read[1])
+            .decided(&mut self.builder)?;
         let condition = Conditions::of(&join.condition, left.columns.len());
         let window = self.joined_window(join, &condition, &left, &right)?;
         let keys = condition.keys(&window);
@@ -63,7 +75,11 @@ impl Planner<'_> {
         Ok(Relation {
             base: node,
             columns: (0..columns)
-                .map(|column| required.contains(&column).then(|| column_of(&output, at(column))))
+                .map(|column| {
+                    required
+                        .contains(&column)
+                        .then(|| column_of(&output, at(column)))
+                })
                 .collect(),
             schema: self.schema(id).clone(),
             condition: None,
@@ -109,7 +125,10 @@ impl Planner<'_> {
         let left = padded(left, matches!(kind, JoinKind::Right | JoinKind::Full));
         match kind {
             JoinKind::Semi | JoinKind::Anti => left,
-            _ => left.join(&padded(right, matches!(kind, JoinKind::Left | JoinKind::Full))),
+            _ => left.join(&padded(
+                right,
+                matches!(kind, JoinKind::Left | JoinKind::Full),
+            )),
         }
     }
 
@@ -131,15 +150,23 @@ impl Planner<'_> {
         };
         let refuse = |hint: &str| {
             let what = format!("{} join without a window", kind_name(join.kind));
-            Error::user(format!("{what} is not supported yet: only window joins are"))
-                .at(join.position.0)
-                .hint(hint.to_string())
+            Error::user(format!(
+                "{what} is not supported yet: only window joins are"
+            ))
+            .at(join.position.0)
+            .hint(hint.to_string())
         };
         let (start, end) = match (bound(WindowColumn::Start), bound(WindowColumn::End)) {
             (Some(start), Some(end)) => (start, end),
-            (Some(_), None) => return Err(refuse("join on window_end too: ON … AND l.window_end = r.window_end")),
+            (Some(_), None) => {
+                return Err(refuse(
+                    "join on window_end too: ON … AND l.window_end = r.window_end",
+                ));
+            }
             (None, Some(_)) => {
-                return Err(refuse("join on window_start too: ON … AND l.window_start = r.window_start"));
+                return Err(refuse(
+                    "join on window_start too: ON … AND l.window_start = r.window_start",
+                ));
             }
             (None, None) => {
                 return Err(refuse(

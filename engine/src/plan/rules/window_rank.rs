@@ -18,8 +18,11 @@ impl Planner<'_> {
     pub(crate) fn row_number(&mut self, id: LogicalId, number: &RowNumber) -> Result<Relation> {
         let input = self.input(id, 0)?.decided(&mut self.builder)?;
         let read = |input: &Relation| {
-            let keys: Option<Vec<usize>> =
-                number.partition_by.iter().map(|column| input.bare(*column)).collect();
+            let keys: Option<Vec<usize>> = number
+                .partition_by
+                .iter()
+                .map(|column| input.bare(*column))
+                .collect();
             let order: Option<Vec<SortKey>> = number
                 .order_by
                 .iter()
@@ -116,13 +119,18 @@ impl Planner<'_> {
         let input = Relation {
             base: relation.base,
             schema: base.project(&needed),
-            columns: needed.iter().map(|column| Some(column_of(&base, *column))).collect(),
+            columns: needed
+                .iter()
+                .map(|column| Some(column_of(&base, *column)))
+                .collect(),
             condition: None,
             pending: Pending::Nothing,
         };
         let packed = input.pack(&mut self.builder)?;
         let at = |column: usize| {
-            packed.at(needed.binary_search(&column).expect("a column that is read"))
+            packed.at(needed
+                .binary_search(&column)
+                .expect("a column that is read"))
         };
         let partition_by: Vec<usize> = window.others.iter().map(|column| at(*column)).collect();
         let below = self.builder.distribute(packed.node, &partition_by);
@@ -138,7 +146,11 @@ impl Planner<'_> {
                     window_end: at(window.end),
                     partition_by,
                     order_column: at(key.column),
-                    keep: if key.descending { KeepRow::Last } else { KeepRow::First },
+                    keep: if key.descending {
+                        KeepRow::Last
+                    } else {
+                        KeepRow::First
+                    },
                 })
             }
             order => ExecNodeKind::WindowRank(WindowRankNode {
@@ -173,7 +185,9 @@ impl Planner<'_> {
                 .iter()
                 .map(|column| column.as_ref().map(|column| reindex(column, &position)))
                 .collect(),
-            condition: relation.condition.map(|condition| reindex(&condition, &position)),
+            condition: relation
+                .condition
+                .map(|condition| reindex(&condition, &position)),
             schema: relation.schema,
             pending: Pending::Nothing,
         })
@@ -221,7 +235,10 @@ struct RankRange {
 
 impl Default for RankRange {
     fn default() -> Self {
-        RankRange { start: 1, end: None }
+        RankRange {
+            start: 1,
+            end: None,
+        }
     }
 }
 

@@ -11,13 +11,20 @@ fn on_window(left: &Schema, right: &Schema) -> Vec<Expression> {
 
 #[test]
 fn equal_windows_make_a_window_join() {
-    let query = joined(JoinKind::Inner, counted(scan(table("l"))), counted(scan(table("r"))), |l, r| {
-        let mut parts = on_window(l, r);
-        parts.push(equal(l, r, "k"));
-        parts.push(call(">", column(l, "n"), of_right(column(r, "n"))));
-        and(parts)
-    });
-    let LogicalPlan::Join(join) = &query else { unreachable!() };
+    let query = joined(
+        JoinKind::Inner,
+        counted(scan(table("l"))),
+        counted(scan(table("r"))),
+        |l, r| {
+            let mut parts = on_window(l, r);
+            parts.push(equal(l, r, "k"));
+            parts.push(call(">", column(l, "n"), of_right(column(r, "n"))));
+            and(parts)
+        },
+    );
+    let LogicalPlan::Join(join) = &query else {
+        unreachable!()
+    };
     assert_eq!(join.schema().len(), 10);
     check(&explained(columns(query, &["k", "n"])), "
         Calc(select=[k, n])
@@ -35,9 +42,12 @@ fn equal_windows_make_a_window_join() {
 
 #[test]
 fn a_comma_join_takes_its_condition_from_where() {
-    let sides = joined(JoinKind::Inner, tumbled(scan(table("l"))), tumbled(scan(table("r"))), |_, _| {
-        Expression::always_true()
-    });
+    let sides = joined(
+        JoinKind::Inner,
+        tumbled(scan(table("l"))),
+        tumbled(scan(table("r"))),
+        |_, _| Expression::always_true(),
+    );
     let left_width = 7;
     let query = filter(sides, |s| {
         let right = |name: &str| {
@@ -69,29 +79,58 @@ fn a_comma_join_takes_its_condition_from_where() {
 
 #[test]
 fn a_left_join_keeps_what_speaks_about_the_left_side() {
-    let query = joined(JoinKind::Left, tumbled(scan(table("l"))), tumbled(scan(table("r"))), |l, r| {
-        let mut parts = on_window(l, r);
-        parts.push(call(">", column(l, "v"), number(1)));
-        parts.push(call(">", of_right(column(r, "v")), number(2)));
-        and(parts)
-    });
+    let query = joined(
+        JoinKind::Left,
+        tumbled(scan(table("l"))),
+        tumbled(scan(table("r"))),
+        |l, r| {
+            let mut parts = on_window(l, r);
+            parts.push(call(">", column(l, "v"), number(1)));
+            parts.push(call(">", of_right(column(r, "v")), number(2)));
+            and(parts)
+        },
+    );
     let text = explained(columns(query, &["k"]));
-    assert!(text.contains("joinType=[LeftJoin], where=[(v > 1)]"), "{text}");
-    assert!(text.contains("Calc(select=[ts], where=[(v > 2)])"), "{text}");
+    assert!(
+        text.contains("joinType=[LeftJoin], where=[(v > 1)]"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Calc(select=[ts], where=[(v > 2)])"),
+        "{text}"
+    );
 }
 
 #[test]
 fn other_joins_are_refused_with_kind_and_place() {
-    let plain = joined(JoinKind::Full, scan(table("l")), scan(table("r")), |l, r| equal(l, r, "k"));
+    let plain = joined(
+        JoinKind::Full,
+        scan(table("l")),
+        scan(table("r")),
+        |l, r| equal(l, r, "k"),
+    );
     let error = refused(plain);
-    assert!(error.contains("line 4, column 3: a FULL join without a window is not supported yet"), "{error}");
-    let half = joined(JoinKind::Inner, tumbled(scan(table("l"))), tumbled(scan(table("r"))), |l, r| {
-        equal(l, r, "window_start")
-    });
+    assert!(
+        error.contains("line 4, column 3: a FULL join without a window is not supported yet"),
+        "{error}"
+    );
+    let half = joined(
+        JoinKind::Inner,
+        tumbled(scan(table("l"))),
+        tumbled(scan(table("r"))),
+        |l, r| equal(l, r, "window_start"),
+    );
     assert!(refused(half).contains("join on window_end too"));
-    let minute = window(WindowKind::Tumble { size_ms: 60 * SECOND });
+    let minute = window(WindowKind::Tumble {
+        size_ms: 60 * SECOND,
+    });
     let other = windowed(scan(table("r")), minute, "ts");
-    let mixed = joined(JoinKind::Inner, tumbled(scan(table("l"))), other, |l, r| and(on_window(l, r)));
+    let mixed = joined(JoinKind::Inner, tumbled(scan(table("l"))), other, |l, r| {
+        and(on_window(l, r))
+    });
     let error = refused(mixed);
-    assert!(error.contains("TUMBLE(size=[10 s])") && error.contains("TUMBLE(size=[1 min])"), "{error}");
+    assert!(
+        error.contains("TUMBLE(size=[10 s])") && error.contains("TUMBLE(size=[1 min])"),
+        "{error}"
+    );
 }

@@ -11,7 +11,13 @@ fn late(physical: Schema) -> Arc<TableSpec> {
 #[test]
 fn the_sink_stands_beside_the_plan() {
     let statement = Statement::Select(counted(scan(table("t"))));
-    let plan = plan_statement(&statement, &config(&[]), &connectors(), Some(late(late_rows_schema()))).unwrap();
+    let plan = plan_statement(
+        &statement,
+        &config(&[]),
+        &connectors(),
+        Some(late(late_rows_schema())),
+    )
+    .unwrap();
     let sink = plan.node(plan.late_rows_sink.unwrap());
     assert_eq!(sink.kind.name(), "LateRowsSink");
     assert!(sink.inputs.is_empty() && !plan.roots.contains(&sink.id));
@@ -21,6 +27,13 @@ fn the_sink_stands_beside_the_plan() {
 fn a_table_of_other_columns_is_refused() {
     let statement = Statement::Select(counted(scan(table("t"))));
     let other = late(table("late").descriptor.physical);
-    let error = plan_statement(&statement, &config(&[]), &connectors(), Some(other)).unwrap_err().to_string();
-    assert!(error.contains("(operator STRING, window_end TIMESTAMP(3), watermark TIMESTAMP(3), row STRING)"), "{error}");
+    let error = plan_statement(&statement, &config(&[]), &connectors(), Some(other))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(
+            "(operator STRING, window_end TIMESTAMP(3), watermark TIMESTAMP(3), row STRING)"
+        ),
+        "{error}"
+    );
 }

@@ -124,7 +124,11 @@ fn table(name: &str) -> TableSpec {
         columns,
         watermark: Some(WatermarkSpec {
             column: 3,
-            expression: Expression::call("-", vec![time.clone(), delay], time.logical_type().clone()),
+            expression: Expression::call(
+                "-",
+                vec![time.clone(), delay],
+                time.logical_type().clone(),
+            ),
         }),
     }
 }
@@ -167,7 +171,9 @@ fn scan(table: TableSpec) -> LogicalPlan {
 }
 
 fn column(schema: &Schema, name: &str) -> Expression {
-    let index = schema.index_of(name).unwrap_or_else(|| panic!("no column {name}"));
+    let index = schema
+        .index_of(name)
+        .unwrap_or_else(|| panic!("no column {name}"));
     Expression::column(index, name, schema.fields[index].logical_type.clone())
 }
 
@@ -190,13 +196,16 @@ fn call(function: &str, left: Expression, right: Expression) -> Expression {
 fn select(input: LogicalPlan, columns: &[(&str, &dyn Fn(&Schema) -> Expression)]) -> LogicalPlan {
     let below = input.schema();
     let expressions: Vec<Expression> = columns.iter().map(|(_, make)| make(&below)).collect();
-    let fields = columns.iter().zip(&expressions).map(|((name, _), expression)| {
-        let attribute = match expression {
-            Expression::Column { index, .. } => below.fields[*index].time_attribute,
-            _ => None,
-        };
-        Field::new(*name, expression.logical_type().clone()).with_time_attribute(attribute)
-    });
+    let fields = columns
+        .iter()
+        .zip(&expressions)
+        .map(|((name, _), expression)| {
+            let attribute = match expression {
+                Expression::Column { index, .. } => below.fields[*index].time_attribute,
+                _ => None,
+            };
+            Field::new(*name, expression.logical_type().clone()).with_time_attribute(attribute)
+        });
     LogicalPlan::Project(Project {
         schema: Schema::new(fields.collect()),
         input: Box::new(input),
@@ -208,7 +217,9 @@ fn select(input: LogicalPlan, columns: &[(&str, &dyn Fn(&Schema) -> Expression)]
 fn columns(input: LogicalPlan, names: &[&str]) -> LogicalPlan {
     let below = input.schema();
     let expressions: Vec<Expression> = names.iter().map(|name| column(&below, name)).collect();
-    let fields = names.iter().map(|name| below.fields[below.index_of(name).unwrap()].clone());
+    let fields = names
+        .iter()
+        .map(|name| below.fields[below.index_of(name).unwrap()].clone());
     LogicalPlan::Project(Project {
         schema: Schema::new(fields.collect()),
         input: Box::new(input),
@@ -255,11 +266,22 @@ fn tumbled(input: LogicalPlan) -> LogicalPlan {
     windowed(input, tumble_10s(), "ts")
 }
 
-fn aggregate_call(schema: &Schema, function: &str, argument: Option<&str>, name: &str) -> AggregateCall {
-    let arguments: Vec<usize> = argument.map(|name| schema.index_of(name).unwrap()).into_iter().collect();
+fn aggregate_call(
+    schema: &Schema,
+    function: &str,
+    argument: Option<&str>,
+    name: &str,
+) -> AggregateCall {
+    let arguments: Vec<usize> = argument
+        .map(|name| schema.index_of(name).unwrap())
+        .into_iter()
+        .collect();
     AggregateCall {
         function: function.to_string(),
-        argument_types: arguments.iter().map(|column| schema.fields[*column].logical_type.clone()).collect(),
+        argument_types: arguments
+            .iter()
+            .map(|column| schema.fields[*column].logical_type.clone())
+            .collect(),
         arguments,
         distinct: false,
         filter: None,
@@ -278,7 +300,11 @@ fn aggregated(
     Aggregate {
         grouping: keys
             .iter()
-            .map(|name| schema.index_of(name).unwrap_or_else(|| panic!("no column {name}")))
+            .map(|name| {
+                schema
+                    .index_of(name)
+                    .unwrap_or_else(|| panic!("no column {name}"))
+            })
             .collect(),
         grouping_sets: vec![],
         aggregates: calls
@@ -300,14 +326,13 @@ fn counted(input: LogicalPlan) -> LogicalPlan {
     ))
 }
 
-fn numbered(
-    input: LogicalPlan,
-    partition: &[&str],
-    order: &[(&str, bool)],
-) -> LogicalPlan {
+fn numbered(input: LogicalPlan, partition: &[&str], order: &[(&str, bool)]) -> LogicalPlan {
     let schema = input.schema();
     LogicalPlan::RowNumber(RowNumber {
-        partition_by: partition.iter().map(|name| schema.index_of(name).unwrap()).collect(),
+        partition_by: partition
+            .iter()
+            .map(|name| schema.index_of(name).unwrap())
+            .collect(),
         order_by: order
             .iter()
             .map(|(name, descending)| SortKey {
@@ -372,7 +397,10 @@ fn equal(left: &Schema, right: &Schema, name: &str) -> Expression {
 }
 
 fn and(parts: Vec<Expression>) -> Expression {
-    parts.into_iter().reduce(|left, right| call("AND", left, right)).unwrap()
+    parts
+        .into_iter()
+        .reduce(|left, right| call("AND", left, right))
+        .unwrap()
 }
 
 fn config(options: &[(&str, &str)]) -> SessionConfig {
@@ -429,7 +457,10 @@ fn check(actual: &str, expected: &str) {
         .map(|line| line.len() - line.trim_start().len())
         .min()
         .unwrap_or(0);
-    let expected: Vec<&str> = lines.iter().map(|line| line.get(indent..).unwrap_or("")).collect();
+    let expected: Vec<&str> = lines
+        .iter()
+        .map(|line| line.get(indent..).unwrap_or(""))
+        .collect();
     let expected = expected.join("\n");
     assert_eq!(
         actual.trim_end(),

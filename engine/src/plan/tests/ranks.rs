@@ -13,7 +13,10 @@ fn ranked(bound: &dyn Fn(Expression) -> Expression) -> LogicalPlan {
 
 #[test]
 fn a_bound_on_the_number_makes_a_top_n_of_windows() {
-    let query = columns(ranked(&|rn| call("<=", rn, number(3))), &["k", "total", "rn"]);
+    let query = columns(
+        ranked(&|rn| call("<=", rn, number(3))),
+        &["k", "total", "rn"],
+    );
     check(&explained(query), "
         Calc(select=[k, total, rn])
         +- WindowRank(window=[TUMBLE(win_start=[window_start], win_end=[window_end], size=[10 s])], rankType=[ROW_NUMBER], rankRange=[rankStart=1, rankEnd=3], partitionBy=[], orderBy=[total DESC], select=[k, total, window_start, window_end, rn])
@@ -29,8 +32,14 @@ fn a_bound_on_the_number_makes_a_top_n_of_windows() {
 fn without_the_number_in_the_output_the_rank_is_not_given() {
     let query = columns(ranked(&|rn| call("<", rn, number(3))), &["k"]);
     let text = explained(query);
-    assert!(text.contains("rankRange=[rankStart=1, rankEnd=2]"), "{text}");
-    assert!(text.contains("select=[k, total, window_start, window_end])"), "{text}");
+    assert!(
+        text.contains("rankRange=[rankStart=1, rankEnd=2]"),
+        "{text}"
+    );
+    assert!(
+        text.contains("select=[k, total, window_start, window_end])"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -40,17 +49,35 @@ fn bounds_may_be_written_in_many_ways() {
         let start = text.find("rankRange=[").unwrap() + "rankRange=[".len();
         text[start..].split(']').next().unwrap().to_string()
     };
-    assert_eq!(range(&|rn| call("=", rn, number(1))), "rankStart=1, rankEnd=1");
-    assert_eq!(range(&|rn| call(">=", number(4), rn)), "rankStart=1, rankEnd=4");
     assert_eq!(
-        range(&|rn| and(vec![call(">", rn.clone(), number(1)), call("<=", rn, number(3))])),
+        range(&|rn| call("=", rn, number(1))),
+        "rankStart=1, rankEnd=1"
+    );
+    assert_eq!(
+        range(&|rn| call(">=", number(4), rn)),
+        "rankStart=1, rankEnd=4"
+    );
+    assert_eq!(
+        range(&|rn| and(vec![
+            call(">", rn.clone(), number(1)),
+            call("<=", rn, number(3))
+        ])),
         "rankStart=2, rankEnd=3"
     );
-    let between = |rn: Expression| Expression::call("BETWEEN", vec![rn, number(2), number(5)], LogicalType::BOOLEAN);
+    let between = |rn: Expression| {
+        Expression::call(
+            "BETWEEN",
+            vec![rn, number(2), number(5)],
+            LogicalType::BOOLEAN,
+        )
+    };
     assert_eq!(range(&between), "rankStart=2, rankEnd=5");
     let three = Expression::literal(Literal::Integer(3), LogicalType::not_null(TypeRoot::Int));
     let cast = Expression::cast(three, LogicalType::BIGINT);
-    assert_eq!(range(&|rn| call("<=", rn, cast.clone())), "rankStart=1, rankEnd=3");
+    assert_eq!(
+        range(&|rn| call("<=", rn, cast.clone())),
+        "rankStart=1, rankEnd=3"
+    );
 }
 
 #[test]
@@ -60,7 +87,10 @@ fn other_parts_of_the_filter_stay_above() {
         and(vec![call("<=", rn, number(3)), odd])
     });
     let text = explained(columns(query, &["k"]));
-    assert!(text.starts_with("Calc(select=[k], where=[(rn <> 2)])\n"), "{text}");
+    assert!(
+        text.starts_with("Calc(select=[k], where=[(rn <> 2)])\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -71,7 +101,10 @@ fn one_row_by_event_time_is_a_deduplication() {
             &["window_start", "window_end", "k"],
             &[("ts", descending)],
         );
-        let query = columns(filter(numbered, |s| call("=", column(s, "rn"), number(1))), &["k", "v"]);
+        let query = columns(
+            filter(numbered, |s| call("=", column(s, "rn"), number(1))),
+            &["k", "v"],
+        );
         check(&explained(query), &"
             Calc(select=[k, v])
             +- WindowDeduplicate(window=[TUMBLE(win_start=[window_start], win_end=[window_end], size=[10 s])], keep=[KEEP], partitionKeys=[k], orderKey=[ts], order=[ROWTIME])
@@ -87,10 +120,18 @@ fn one_row_by_event_time_is_a_deduplication() {
 #[test]
 fn a_top_n_without_window_or_bound_is_refused() {
     let updating = numbered(scan(table("t")), &["k"], &[("v", true)]);
-    let error = refused(filter(updating.clone(), |s| call("<=", column(s, "rn"), number(3))));
-    assert!(error.contains("line 2, column 9: Top-N without a window"), "{error}");
+    let error = refused(filter(updating.clone(), |s| {
+        call("<=", column(s, "rn"), number(3))
+    }));
+    assert!(
+        error.contains("line 2, column 9: Top-N without a window"),
+        "{error}"
+    );
     let error = refused(updating);
-    assert!(error.contains("without an upper bound") && error.contains("WHERE rn <= 10"), "{error}");
+    assert!(
+        error.contains("without an upper bound") && error.contains("WHERE rn <= 10"),
+        "{error}"
+    );
     let error = refused(ranked(&|rn| call(">", rn, number(3))));
     assert!(error.contains("has no upper bound"), "{error}");
 }

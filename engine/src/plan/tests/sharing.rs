@@ -3,15 +3,21 @@
 use super::*;
 
 fn explained_set(inserts: Vec<Insert>, options: &[(&str, &str)]) -> String {
-    without_heading(&explain(&planned(Statement::Inserts(inserts), options).unwrap(), false))
+    without_heading(&explain(
+        &planned(Statement::Inserts(inserts), options).unwrap(),
+        false,
+    ))
 }
 
 #[test]
 fn one_source_serves_all_with_the_columns_of_all() {
-    let text = explained_set(vec![
-        insert("a", columns(scan(table("t")), &["k"])),
-        insert("b", columns(scan(table("t")), &["v"])),
-    ], &[]);
+    let text = explained_set(
+        vec![
+            insert("a", columns(scan(table("t")), &["k"])),
+            insert("b", columns(scan(table("t")), &["v"])),
+        ],
+        &[],
+    );
     check(&text, "
         Sink(table=[default_catalog.default_database.a], fields=[k])
         +- Calc(select=[k])
@@ -26,15 +32,24 @@ fn one_source_serves_all_with_the_columns_of_all() {
 
 #[test]
 fn a_view_is_computed_once() {
-    let view = || columns(counted(scan(table("t"))), &["window_start", "window_end", "k", "n", "total"]);
-    let top = filter(numbered(view(), &["window_start", "window_end"], &[("n", true)]), |s| {
-        call("<=", column(s, "rn"), number(3))
-    });
-    let text = explained_set(vec![
-        insert("a", view()),
-        insert("b", view()),
-        insert("c", columns(top, &["k", "rn"])),
-    ], &[]);
+    let view = || {
+        columns(
+            counted(scan(table("t"))),
+            &["window_start", "window_end", "k", "n", "total"],
+        )
+    };
+    let top = filter(
+        numbered(view(), &["window_start", "window_end"], &[("n", true)]),
+        |s| call("<=", column(s, "rn"), number(3)),
+    );
+    let text = explained_set(
+        vec![
+            insert("a", view()),
+            insert("b", view()),
+            insert("c", columns(top, &["k", "rn"])),
+        ],
+        &[],
+    );
     assert_eq!(text.matches("TableSourceScan(").count(), 1, "{text}");
     assert_eq!(text.matches("WindowAggregate(").count(), 1, "{text}");
     assert_eq!(text.matches("WindowRank(").count(), 1, "{text}");
@@ -72,10 +87,17 @@ fn a_query_shares_with_itself() {
 
 #[test]
 fn what_is_dear_is_computed_once_for_all_consumers() {
-    let view = || select(scan(table("t")), &[
-        ("r", &|s| Expression::call("REGEXP_EXTRACT", vec![column(s, "k")], LogicalType::STRING)),
-        ("v", &|s| column(s, "v")),
-    ]);
+    let view = || {
+        select(
+            scan(table("t")),
+            &[
+                ("r", &|s| {
+                    Expression::call("REGEXP_EXTRACT", vec![column(s, "k")], LogicalType::STRING)
+                }),
+                ("v", &|s| column(s, "v")),
+            ],
+        )
+    };
     let positive = filter(view(), |s| call(">", column(s, "v"), number(0)));
     let text = explained_set(vec![insert("a", view()), insert("b", positive)], &[]);
     assert_eq!(text.matches("REGEXP_EXTRACT").count(), 1, "{text}");
@@ -83,8 +105,47 @@ fn what_is_dear_is_computed_once_for_all_consumers() {
 
 #[test]
 fn random_numbers_are_not_shared() {
-    let view = || select(scan(table("t")), &[("r", &|_| Expression::call("RAND", vec![], LogicalType::DOUBLE))]);
+    let view = || {
+        select(
+            scan(table("t")),
+            &[("r", &|_| {
+                Expression::call("RAND", vec![], LogicalType::DOUBLE)
+            })],
+        )
+    };
     let text = explained_set(vec![insert("a", view()), insert("b", view())], &[]);
     assert_eq!(text.matches("RAND()").count(), 2, "{text}");
     assert_eq!(text.matches("TableSourceScan(").count(), 1, "{text}");
+}
+
+#[test]
+fn what_can_fail_in_a_shared_view_stays_behind_each_guard() {
+    let view = || {
+        let rows = filter(scan(table("t")), |s| call(">", column(s, "v"), number(0)));
+        select(
+            rows,
+            &[
+                ("w", &|s| column(s, "w")),
+                ("q", &|s| call("/", column(s, "v"), column(s, "w"))),
+            ],
+        )
+    };
+    let guarded = |name: &str, value: i64| {
+        let rows = filter(view(), |s| call("<>", column(s, "w"), number(value)));
+        insert(name, columns(rows, &["q"]))
+    };
+    check(
+        &explained_set(vec![guarded("a", 0), guarded("b", 1)], &[]),
+        "
+        Sink(table=[default_catalog.default_database.a], fields=[q])
+        +- Calc(select=[(v / w) AS q], where=[(w <> 0)])
+           +- Calc(select=[v, w], where=[(v > 0)])(reuse_id=[1])
+              +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
+                 +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v, w, ts])
+
+        Sink(table=[default_catalog.default_database.b], fields=[q])
+        +- Calc(select=[(v / w) AS q], where=[(w <> 1)])
+           +- Reused(reference_id=[1])
+    ",
+    );
 }

@@ -56,7 +56,12 @@ fn without_keys_all_rows_meet_in_one_subtask() {
         &[("MAX", Some("v"), "m")],
     ));
     let plan = planned(Statement::Select(query), PARALLEL).unwrap();
-    let named = |name: &str| plan.nodes.iter().find(|node| node.kind.name() == name).unwrap();
+    let named = |name: &str| {
+        plan.nodes
+            .iter()
+            .find(|node| node.kind.name() == name)
+            .unwrap()
+    };
     assert_eq!(named("LocalWindowAggregate").parallelism, 2);
     assert_eq!(named("Exchange").parallelism, 1);
     assert_eq!(named("GlobalWindowAggregate").parallelism, 1);
@@ -71,18 +76,26 @@ fn a_distinct_aggregate_has_one_phase() {
     );
     aggregate.aggregates[0].distinct = true;
     let text = explained_with(LogicalPlan::Aggregate(aggregate), PARALLEL);
-    assert!(text.contains("WindowAggregate(groupBy=[k]") && text.contains("COUNT(DISTINCT v) AS n"), "{text}");
+    assert!(
+        text.contains("WindowAggregate(groupBy=[k]") && text.contains("COUNT(DISTINCT v) AS n"),
+        "{text}"
+    );
     assert!(!text.contains("Local"), "{text}");
 }
 
 #[test]
 fn filters_and_expressions_over_the_rows_go_below() {
-    let rows = filter(tumbled(scan(table("t"))), |s| call(">", column(s, "v"), number(1)));
-    let rows = select(rows, &[
-        ("g", &|s| call("+", column(s, "v"), column(s, "w"))),
-        ("s", &|s| column(s, "window_start")),
-        ("e", &|s| column(s, "window_end")),
-    ]);
+    let rows = filter(tumbled(scan(table("t"))), |s| {
+        call(">", column(s, "v"), number(1))
+    });
+    let rows = select(
+        rows,
+        &[
+            ("g", &|s| call("+", column(s, "v"), column(s, "w"))),
+            ("s", &|s| column(s, "window_start")),
+            ("e", &|s| column(s, "window_end")),
+        ],
+    );
     let query = LogicalPlan::Aggregate(aggregated(rows, &["s", "e", "g"], &[("COUNT", None, "n")]));
     check(&explained(query), "
         Calc(select=[window_start AS s, window_end AS e, g, n])
@@ -126,11 +139,16 @@ fn a_cascade_through_window_time_fuses_the_second_function_too() {
         &["k", "window_start", "window_end", "window_time"],
         &[("COUNT", None, "n")],
     ));
-    let renamed = select(first, &[
-        ("n", &|s| column(s, "n")),
-        ("rowtime", &|s| column(s, "window_time")),
-    ]);
-    let minute = window(WindowKind::Tumble { size_ms: 60 * SECOND });
+    let renamed = select(
+        first,
+        &[
+            ("n", &|s| column(s, "n")),
+            ("rowtime", &|s| column(s, "window_time")),
+        ],
+    );
+    let minute = window(WindowKind::Tumble {
+        size_ms: 60 * SECOND,
+    });
     let second = windowed(renamed, minute, "rowtime");
     let query = LogicalPlan::Aggregate(aggregated(
         second,
@@ -181,19 +199,32 @@ fn an_aggregation_by_the_same_key_needs_no_second_exchange() {
 
 #[test]
 fn the_function_alone_is_a_node() {
-    let hop = window(WindowKind::Hop { slide_ms: 5 * SECOND, size_ms: 10 * SECOND });
-    check(&explained(columns(windowed(scan(table("t")), hop, "ts"), &["v", "window_end"])), "
+    let hop = window(WindowKind::Hop {
+        slide_ms: 5 * SECOND,
+        size_ms: 10 * SECOND,
+    });
+    check(
+        &explained(columns(
+            windowed(scan(table("t")), hop, "ts"),
+            &["v", "window_end"],
+        )),
+        "
         Calc(select=[v, window_end])
         +- WindowTableFunction(window=[HOP(time_col=[ts], size=[10 s], slide=[5 s])])
            +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
               +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v, ts])
-    ");
+    ",
+    );
 }
 
 fn sessions(input: LogicalPlan) -> LogicalPlan {
-    let LogicalPlan::WindowTableFunction(mut function) =
-        windowed(input, window(WindowKind::Session { gap_ms: 10 * SECOND }), "ts")
-    else {
+    let LogicalPlan::WindowTableFunction(mut function) = windowed(
+        input,
+        window(WindowKind::Session {
+            gap_ms: 10 * SECOND,
+        }),
+        "ts",
+    ) else {
         unreachable!()
     };
     function.partition_by = vec![0];
@@ -203,7 +234,11 @@ fn sessions(input: LogicalPlan) -> LogicalPlan {
 #[test]
 fn sessions_fuse_by_their_partition_and_stand_alone_behind_a_filter() {
     let keys = ["k", "window_start", "window_end"];
-    let fused = LogicalPlan::Aggregate(aggregated(sessions(scan(table("t"))), &keys, &[("COUNT", None, "n")]));
+    let fused = LogicalPlan::Aggregate(aggregated(
+        sessions(scan(table("t"))),
+        &keys,
+        &[("COUNT", None, "n")],
+    ));
     check(&explained(fused), "
         Calc(select=[k, window_start, window_end, n])
         +- WindowAggregate(groupBy=[k], window=[SESSION(time_col=[ts], gap=[10 s])], select=[k, COUNT(*) AS n, start('w$) AS window_start, end('w$) AS window_end])
@@ -211,7 +246,9 @@ fn sessions_fuse_by_their_partition_and_stand_alone_behind_a_filter() {
               +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
                  +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[k, ts])
     ");
-    let filtered = filter(sessions(scan(table("t"))), |s| call(">", column(s, "v"), number(1)));
+    let filtered = filter(sessions(scan(table("t"))), |s| {
+        call(">", column(s, "v"), number(1))
+    });
     let alone = LogicalPlan::Aggregate(aggregated(filtered, &keys, &[("COUNT", None, "n")]));
     check(&explained(alone), "
         Calc(select=[k, window_start, window_end, n])
@@ -245,7 +282,10 @@ fn grouping_sets_expand_the_rows_and_keep_arguments_whole() {
 #[test]
 fn the_legacy_windows_have_a_node_of_their_own() {
     let mut aggregate = aggregated(scan(table("t")), &["k"], &[("COUNT", None, "n")]);
-    aggregate.legacy_window = Some(LegacyWindow { window: tumble_10s(), time_column: 3 });
+    aggregate.legacy_window = Some(LegacyWindow {
+        window: tumble_10s(),
+        time_column: 3,
+    });
     let query = columns(LogicalPlan::Aggregate(aggregate), &["k", "window_end", "n"]);
     check(&explained(query), "
         Calc(select=[k, window_end, n])
@@ -259,13 +299,30 @@ fn the_legacy_windows_have_a_node_of_their_own() {
 #[test]
 fn a_group_by_without_both_bounds_is_refused_with_what_is_missing() {
     let by = |keys: &[&str]| {
-        refused(LogicalPlan::Aggregate(aggregated(tumbled(scan(table("t"))), keys, &[("COUNT", None, "n")])))
+        refused(LogicalPlan::Aggregate(aggregated(
+            tumbled(scan(table("t"))),
+            keys,
+            &[("COUNT", None, "n")],
+        )))
     };
     let start = by(&["k", "window_start"]);
-    assert!(start.contains("line 3, column 7") && start.contains("add window_end to GROUP BY"), "{start}");
-    assert!(start.contains("GROUP BY without a window (an updating aggregation) is not supported yet"), "{start}");
+    assert!(
+        start.contains("line 3, column 7") && start.contains("add window_end to GROUP BY"),
+        "{start}"
+    );
+    assert!(
+        start.contains("GROUP BY without a window (an updating aggregation) is not supported yet"),
+        "{start}"
+    );
     assert!(by(&["window_end"]).contains("add window_start to GROUP BY"));
     assert!(by(&["k"]).contains("add window_start and window_end to GROUP BY"));
-    let plain = refused(LogicalPlan::Aggregate(aggregated(scan(table("t")), &["k"], &[("COUNT", None, "n")])));
-    assert!(plain.contains("aggregate by window: FROM TABLE(TUMBLE("), "{plain}");
+    let plain = refused(LogicalPlan::Aggregate(aggregated(
+        scan(table("t")),
+        &["k"],
+        &[("COUNT", None, "n")],
+    )));
+    assert!(
+        plain.contains("aggregate by window: FROM TABLE(TUMBLE("),
+        "{plain}"
+    );
 }
