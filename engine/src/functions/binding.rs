@@ -307,6 +307,21 @@ impl Binding {
         }
     }
 
+    /// The value of an argument that is a whole number as a literal.
+    pub(crate) fn literal_integer(&self, index: usize) -> Option<i64> {
+        fn value(expression: &Expression) -> Option<i64> {
+            match expression {
+                Expression::Literal {
+                    value: Literal::Integer(value),
+                    ..
+                } => Some(*value),
+                Expression::Cast { input, .. } => value(input),
+                _ => None,
+            }
+        }
+        value(self.arguments.get(index)?)
+    }
+
     /// Binds a call that stands for (a part of) this one.
     pub(crate) fn call(&self, name: &str, arguments: Vec<Expression>) -> Result<Expression> {
         bind_scalar(name, arguments, self.position)
