@@ -242,7 +242,7 @@ fn to_columns(
             position,
         } => Expression::Cast {
             input: Box::new(to_columns(*input, columns, context)),
-            logical_type,
+            logical_type: logical_type.with_nullable(true),
             mode,
             position,
         },

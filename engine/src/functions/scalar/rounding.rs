@@ -211,11 +211,13 @@ fn step_of_time(call: &Call, is_up: bool) -> Result<Kernel> {
         TypeRoot::Timestamp(p) => Box::new(move |arguments| {
             timestamps(arguments, p, |millis, more| step.round(millis, is_up, more))
         }),
+        // On the wall clock, and back by the offset of the time itself: as in Flink, the day of a change of the clock does
+        // not begin at its midnight.
         TypeRoot::TimestampLtz(p) => Box::new(move |arguments| {
             let mut clock = LocalClock::new(zone);
             timestamps(arguments, p, |millis, more| {
                 let local = clock.to_local(millis);
-                clock.to_instant(step.round(local, is_up, more))
+                step.round(local, is_up, more) - (local - millis)
             })
         }),
         other => return Err(Error::internal(format!("FLOOR of {other}"))),

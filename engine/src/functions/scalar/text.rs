@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[ScalarFunction] = &[
     ScalarFunction::new("UPPER", bind_same_length, |_| Ok(plain(upper))),
     ScalarFunction::new("LOWER", bind_same_length, |_| Ok(plain(lower))),
     ScalarFunction::new("REVERSE", bind_texts, |_| Ok(plain(reverse))),
-    ScalarFunction::new("INITCAP", bind_texts, |_| Ok(plain(initcap))),
+    ScalarFunction::new("INITCAP", bind_same_length, |_| Ok(plain(initcap))),
     ScalarFunction::new("REPEAT", bind_repeat, |_| Ok(plain(repeat))).failing(|_| true),
     ScalarFunction::new("CHR", bind_chr, |_| Ok(plain(chr))),
     ScalarFunction::new("||", bind_pair, |_| Ok(plain(concat))),
