@@ -53,7 +53,9 @@ impl Default for TableEnvironment {
 impl TableEnvironment {
     /// A session that knows these connectors.
     pub fn new(connectors: ConnectorRegistry) -> Self {
-        TableEnvironment { session: Session::new(connectors) }
+        TableEnvironment {
+            session: Session::new(connectors),
+        }
     }
 
     /// The session, for its catalog and options.
@@ -71,11 +73,22 @@ impl TableEnvironment {
         match self.session.execute(statement)? {
             StatementResult::Done => Ok(ExecutionResult::Done),
             StatementResult::Rows { schema, rows } => Ok(ExecutionResult::Rows { schema, rows }),
-            StatementResult::Explain { statement: explained, changelog_mode } => {
-                let job = self.prepare(&explained).map_err(|error| error.with_sql(statement))?;
-                Ok(ExecutionResult::Explained(explain(&job.plan, changelog_mode)))
+            StatementResult::Explain {
+                statement: explained,
+                changelog_mode,
+            } => {
+                let job = self
+                    .prepare(&explained)
+                    .map_err(|error| error.with_sql(statement))?;
+                Ok(ExecutionResult::Explained(explain(
+                    &job.plan,
+                    changelog_mode,
+                )))
             }
-            StatementResult::Job(job) => self.prepare(&job).map(ExecutionResult::Job).map_err(|error| error.with_sql(statement)),
+            StatementResult::Job(job) => self
+                .prepare(&job)
+                .map(ExecutionResult::Job)
+                .map_err(|error| error.with_sql(statement)),
         }
     }
 
@@ -87,7 +100,12 @@ impl TableEnvironment {
             Statement::Select(query) => Some(query.schema()),
             Statement::Inserts(_) => None,
         };
-        Ok(PreparedJob { plan, config: session.config.clone(), connectors: session.connectors.clone(), select })
+        Ok(PreparedJob {
+            plan,
+            config: session.config.clone(),
+            connectors: session.connectors.clone(),
+            select,
+        })
     }
 }
 
@@ -121,6 +139,10 @@ impl PreparedJob {
     pub fn deploy(&self, collector: Option<Collector>) -> Result<Job> {
         let sink = collector.map(|collector| Arc::new(CollectSink(collector)) as Arc<dyn Sink>);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        Job::new(self.graph(sink)?, JobOptions::from_config(&self.config)?, clock)
+        Job::new(
+            self.graph(sink)?,
+            JobOptions::from_config(&self.config)?,
+            clock,
+        )
     }
 }

@@ -31,7 +31,12 @@ struct Pending {
 impl CheckpointCoordinator {
     /// A coordinator of `tasks` tasks; checkpoints count on from `last`.
     pub fn new(tasks: usize, last: CheckpointId) -> Self {
-        CheckpointCoordinator { last, running: (0..tasks).collect(), ended: BTreeMap::new(), pending: None }
+        CheckpointCoordinator {
+            last,
+            running: (0..tasks).collect(),
+            ended: BTreeMap::new(),
+            pending: None,
+        }
     }
 
     /// Starts a checkpoint: the sources must now send its barrier. `None` while another one runs or when every task has ended.
@@ -40,7 +45,11 @@ impl CheckpointCoordinator {
             return None;
         }
         self.last = CheckpointId(self.last.0 + 1);
-        self.pending = Some(Pending { checkpoint: self.last, missing: self.running.clone(), received: BTreeMap::new() });
+        self.pending = Some(Pending {
+            checkpoint: self.last,
+            missing: self.running.clone(),
+            received: BTreeMap::new(),
+        });
         Some(self.last)
     }
 
@@ -50,9 +59,20 @@ impl CheckpointCoordinator {
     }
 
     /// A task has passed the barrier. Gives the snapshot when it was the last one.
-    pub fn acknowledge(&mut self, task: usize, checkpoint: CheckpointId, state: TaskState) -> Option<JobSnapshot> {
-        let pending = self.pending.as_mut().filter(|pending| pending.checkpoint == checkpoint)?;
-        assert!(pending.missing.remove(&task), "task {task} passed the barrier of checkpoint {checkpoint} twice");
+    pub fn acknowledge(
+        &mut self,
+        task: usize,
+        checkpoint: CheckpointId,
+        state: TaskState,
+    ) -> Option<JobSnapshot> {
+        let pending = self
+            .pending
+            .as_mut()
+            .filter(|pending| pending.checkpoint == checkpoint)?;
+        assert!(
+            pending.missing.remove(&task),
+            "task {task} passed the barrier of checkpoint {checkpoint} twice"
+        );
         pending.received.insert(task, state);
         self.complete()
     }
@@ -76,7 +96,11 @@ impl CheckpointCoordinator {
         if !self.pending.as_ref()?.missing.is_empty() {
             return None;
         }
-        let Pending { checkpoint, mut received, .. } = self.pending.take()?;
+        let Pending {
+            checkpoint,
+            mut received,
+            ..
+        } = self.pending.take()?;
         for (task, state) in &self.ended {
             received.entry(*task).or_insert_with(|| state.clone());
         }
@@ -84,7 +108,10 @@ impl CheckpointCoordinator {
         for (uid, state) in received.into_values().flatten() {
             operators.entry(uid).or_default().merge(state);
         }
-        Some(JobSnapshot { checkpoint, operators })
+        Some(JobSnapshot {
+            checkpoint,
+            operators,
+        })
     }
 }
 
@@ -98,12 +125,21 @@ mod tests {
         let id = coordinator.trigger().unwrap();
         assert_eq!(id, CheckpointId(5));
         assert!(coordinator.trigger().is_none(), "one at a time");
-        assert!(coordinator.acknowledge(0, id, vec![("a".into(), StateSnapshot::default())]).is_none());
-        let snapshot = coordinator.task_ended(1, vec![("b".into(), StateSnapshot::default())]).unwrap();
+        assert!(
+            coordinator
+                .acknowledge(0, id, vec![("a".into(), StateSnapshot::default())])
+                .is_none()
+        );
+        let snapshot = coordinator
+            .task_ended(1, vec![("b".into(), StateSnapshot::default())])
+            .unwrap();
         assert_eq!(snapshot.operators.keys().collect::<Vec<_>>(), ["a", "b"]);
         let id = coordinator.trigger().unwrap();
         let snapshot = coordinator.acknowledge(0, id, vec![]).unwrap();
-        assert!(snapshot.operators.contains_key("b"), "the ended task keeps taking part");
+        assert!(
+            snapshot.operators.contains_key("b"),
+            "the ended task keeps taking part"
+        );
         coordinator.task_ended(0, vec![]);
         assert!(coordinator.all_ended() && coordinator.trigger().is_none());
     }

@@ -34,7 +34,12 @@ impl CheckpointStorage {
     pub fn new(directory: &str, job: &str, max_parallelism: u16, retained: usize) -> Result<Self> {
         let directory = local_path(directory)?;
         fs::create_dir_all(&directory).map_err(|error| cannot("create", &directory, &error))?;
-        Ok(CheckpointStorage { directory, job: job.to_string(), max_parallelism, retained: retained.max(1) })
+        Ok(CheckpointStorage {
+            directory,
+            job: job.to_string(),
+            max_parallelism,
+            retained: retained.max(1),
+        })
     }
 
     /// Writes a complete checkpoint and makes it the newest.
@@ -48,15 +53,31 @@ impl CheckpointStorage {
         for (number, (uid, state)) in snapshot.operators.iter().enumerate() {
             let mut tables = BTreeMap::new();
             for (index, (name, table)) in state.tables.iter().enumerate() {
-                tables.insert(name.clone(), write_table(&target, &format!("operator-{number}-table-{index}.arrow"), table)?);
+                tables.insert(
+                    name.clone(),
+                    write_table(
+                        &target,
+                        &format!("operator-{number}-table-{index}.arrow"),
+                        table,
+                    )?,
+                );
             }
             operators.insert(uid.clone(), tables);
         }
-        let manifest = Manifest { version: VERSION, checkpoint: snapshot.checkpoint, job: self.job.clone(), max_parallelism: self.max_parallelism, operators };
-        let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(format!("the manifest does not serialise: {error}")))?;
+        let manifest = Manifest {
+            version: VERSION,
+            checkpoint: snapshot.checkpoint,
+            job: self.job.clone(),
+            max_parallelism: self.max_parallelism,
+            operators,
+        };
+        let text = serde_json::to_vec_pretty(&manifest).map_err(|error| {
+            Error::internal(format!("the manifest does not serialise: {error}"))
+        })?;
         let unfinished = target.join(".manifest.json.tmp");
         write_file(&unfinished, &text)?;
-        fs::rename(&unfinished, target.join(MANIFEST)).map_err(|error| cannot("complete", &target, &error))?;
+        fs::rename(&unfinished, target.join(MANIFEST))
+            .map_err(|error| cannot("complete", &target, &error))?;
         self.remove_old(snapshot.checkpoint)?;
         Ok(target)
     }
@@ -64,20 +85,30 @@ impl CheckpointStorage {
     /// Reads a checkpoint: `path` is its directory, or a directory of checkpoints of which the newest complete one is taken.
     pub fn read(path: &str, max_parallelism: u16) -> Result<JobSnapshot> {
         let directory = local_path(path)?;
-        let source = if directory.join(MANIFEST).exists() { directory } else { newest(&directory)? };
+        let source = if directory.join(MANIFEST).exists() {
+            directory
+        } else {
+            newest(&directory)?
+        };
         let file = source.join(MANIFEST);
         let text = fs::read(&file).map_err(|error| cannot("read", &file, &error))?;
-        let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| Error::external(format!("{} is damaged: {error}", file.display())))?;
+        let manifest: Manifest = serde_json::from_slice(&text)
+            .map_err(|error| Error::external(format!("{} is damaged: {error}", file.display())))?;
         check(&manifest, &file, max_parallelism)?;
         let mut operators = BTreeMap::new();
         for (uid, tables) in &manifest.operators {
             let mut state = StateSnapshot::default();
             for (name, table) in tables {
-                state.tables.insert(name.clone(), read_table(&source, table)?);
+                state
+                    .tables
+                    .insert(name.clone(), read_table(&source, table)?);
             }
             operators.insert(uid.clone(), state);
         }
-        Ok(JobSnapshot { checkpoint: manifest.checkpoint, operators })
+        Ok(JobSnapshot {
+            checkpoint: manifest.checkpoint,
+            operators,
+        })
     }
 
     fn remove_old(&self, newest: CheckpointId) -> Result<()> {
@@ -93,7 +124,11 @@ impl CheckpointStorage {
 
 fn check(manifest: &Manifest, file: &Path, max_parallelism: u16) -> Result<()> {
     if manifest.version != VERSION {
-        return Err(Error::user(format!("{} has layout version {}; this build reads version {VERSION}", file.display(), manifest.version)));
+        return Err(Error::user(format!(
+            "{} has layout version {}; this build reads version {VERSION}",
+            file.display(),
+            manifest.version
+        )));
     }
     if manifest.max_parallelism != max_parallelism {
         return Err(Error::user(format!(
@@ -111,7 +146,11 @@ fn complete_checkpoints(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let id = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("chk-")).and_then(|id| id.parse().ok());
+        let id = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.strip_prefix("chk-"))
+            .and_then(|id| id.parse().ok());
         if let Some(id) = id.filter(|_| path.join(MANIFEST).exists()) {
             found.push((id, path));
         }
@@ -120,13 +159,21 @@ fn complete_checkpoints(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
 }
 
 fn newest(directory: &Path) -> Result<PathBuf> {
-    let newest = complete_checkpoints(directory)?.into_iter().max().map(|(_, path)| path);
+    let newest = complete_checkpoints(directory)?
+        .into_iter()
+        .max()
+        .map(|(_, path)| path);
     newest.ok_or_else(|| Error::user(format!("there is no complete checkpoint in {}", directory.display())).hint("'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it"))
 }
 
 fn write_table(target: &Path, file: &str, table: &StateTable) -> Result<ManifestTable> {
     let Some(first) = table.batches.first() else {
-        return Ok(ManifestTable { file: None, bytes: 0, checksum: String::new(), scope: table.scope });
+        return Ok(ManifestTable {
+            file: None,
+            bytes: 0,
+            checksum: String::new(),
+            scope: table.scope,
+        });
     };
     let mut bytes = Vec::new();
     let mut writer = FileWriter::try_new(&mut bytes, &first.schema())?;
@@ -136,18 +183,35 @@ fn write_table(target: &Path, file: &str, table: &StateTable) -> Result<Manifest
     writer.finish()?;
     drop(writer);
     write_file(&target.join(file), &bytes)?;
-    Ok(ManifestTable { file: Some(file.to_string()), bytes: bytes.len() as u64, checksum: format!("{:016x}", xxh3_64(&bytes)), scope: table.scope })
+    Ok(ManifestTable {
+        file: Some(file.to_string()),
+        bytes: bytes.len() as u64,
+        checksum: format!("{:016x}", xxh3_64(&bytes)),
+        scope: table.scope,
+    })
 }
 
 fn read_table(source: &Path, table: &ManifestTable) -> Result<StateTable> {
-    let Some(file) = &table.file else { return Ok(StateTable { scope: table.scope, batches: Vec::new() }) };
+    let Some(file) = &table.file else {
+        return Ok(StateTable {
+            scope: table.scope,
+            batches: Vec::new(),
+        });
+    };
     let path = source.join(file);
     let bytes = fs::read(&path).map_err(|error| cannot("read", &path, &error))?;
     if bytes.len() as u64 != table.bytes || format!("{:016x}", xxh3_64(&bytes)) != table.checksum {
-        return Err(Error::external(format!("{} is damaged: its length or checksum is not the manifest's", path.display())).hint("restore an older checkpoint"));
+        return Err(Error::external(format!(
+            "{} is damaged: its length or checksum is not the manifest's",
+            path.display()
+        ))
+        .hint("restore an older checkpoint"));
     }
     let reader = FileReader::try_new(std::io::Cursor::new(bytes), None)?;
-    Ok(StateTable { scope: table.scope, batches: reader.collect::<std::result::Result<_, _>>()? })
+    Ok(StateTable {
+        scope: table.scope,
+        batches: reader.collect::<std::result::Result<_, _>>()?,
+    })
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -160,9 +224,15 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn local_path(url: &str) -> Result<PathBuf> {
-    let path = url.strip_prefix("file://").or_else(|| url.strip_prefix("file:")).unwrap_or(url);
+    let path = url
+        .strip_prefix("file://")
+        .or_else(|| url.strip_prefix("file:"))
+        .unwrap_or(url);
     if path.contains("://") {
-        return Err(Error::unsupported(format!("the checkpoint directory '{url}'")).hint("give a local path or a file:// URL"));
+        return Err(
+            Error::unsupported(format!("the checkpoint directory '{url}'"))
+                .hint("give a local path or a file:// URL"),
+        );
     }
     Ok(PathBuf::from(path))
 }

@@ -5,8 +5,8 @@
 //!
 //! Doors: `functions` use `types`, `stream` and `expr`. Deliberately absent: SQL text, plans.
 
-mod aggregate_binding;
 pub mod aggregate;
+mod aggregate_binding;
 mod aggregate_call;
 mod binding;
 mod registry;

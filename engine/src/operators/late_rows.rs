@@ -55,7 +55,7 @@ fn json_rows(rows: &RecordBatch) -> Result<ArrayRef> {
     let columns = rows
         .columns()
         .iter()
-        .map(|column| JsonColumn::new(column))
+        .map(JsonColumn::new)
         .collect::<Result<Vec<_>>>()?;
     let mut builder = StringBuilder::with_capacity(rows.num_rows(), 0);
     for row in 0..rows.num_rows() {

@@ -339,16 +339,22 @@ impl Emission {
     }
 }
 
-/// A number for each row that is the same for rows with equal keys: 0 for the first key that comes, and so on.
+/// A number for each row that is the same for rows with equal `keys`, and of sessions with equal starts: 0 for the first that
+/// comes, and so on. `hashes` are those of the keys; equal keys have equal ones, which is all that the table asks.
 pub(super) fn partition_ids(
     rows: &RecordBatch,
     keys: &[usize],
+    session_start: Option<usize>,
     hashes: &[u64],
 ) -> Result<Vec<u32>> {
-    if keys.is_empty() {
+    let columns: Vec<ArrayRef> = keys
+        .iter()
+        .chain(&session_start)
+        .map(|key| rows.column(*key).clone())
+        .collect();
+    if columns.is_empty() {
         return Ok(vec![0; rows.num_rows()]);
     }
-    let columns: Vec<ArrayRef> = keys.iter().map(|key| rows.column(*key).clone()).collect();
     let types: Vec<_> = columns.iter().map(|key| key.data_type().clone()).collect();
     let mut ids = Vec::with_capacity(rows.num_rows());
     GroupTable::with_capacity(&types, rows.num_rows())?.resolve(&columns, hashes, &mut ids)?;

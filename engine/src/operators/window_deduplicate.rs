@@ -29,7 +29,9 @@ pub struct WindowDeduplicateSpec {
     pub window_end: usize,
     /// The clock of the window.
     pub window_time: WindowTime,
-    /// PARTITION BY without the window's end. (With sessions the window's start belongs to it.)
+    /// With sessions, the column of the window's start: sessions of equal end may have unequal starts. `None` for other windows.
+    pub session_start: Option<usize>,
+    /// PARTITION BY without the window's columns: the key by which rows were dealt.
     pub partition_keys: Vec<usize>,
     /// The event-time column of ORDER BY.
     pub order_column: usize,
@@ -57,7 +59,12 @@ impl WindowDeduplicateOperator {
 
 impl ReduceWindow for WindowDeduplicate {
     fn survivors(&self, rows: &RecordBatch, hashes: &[u64]) -> Result<Vec<u32>> {
-        let partitions = partition_ids(rows, &self.spec.partition_keys, hashes)?;
+        let WindowDeduplicateSpec {
+            partition_keys,
+            session_start,
+            ..
+        } = &self.spec;
+        let partitions = partition_ids(rows, partition_keys, *session_start, hashes)?;
         let times = watermark_millis(rows.column(self.spec.order_column))?;
         Ok(kept_rows(&partitions, &times, self.spec.keep))
     }
@@ -106,6 +113,7 @@ mod tests {
             schema: schema.clone(),
             window_end: 3,
             window_time,
+            session_start: None,
             partition_keys: vec![0],
             order_column: 2,
             keep,

@@ -45,8 +45,21 @@ pub struct WindowJoinSide {
     pub schema: Schema,
     /// The column of the window's end.
     pub window_end: usize,
-    /// The columns that equal those of the other side, in the same order. (With sessions the window's start is one of them.)
+    /// With sessions, the column of the window's start, which must be equal too; `None` for other windows, whose end decides.
+    pub session_start: Option<usize>,
+    /// The columns that equal those of the other side, in the same order: the key by which rows were dealt.
     pub keys: Vec<usize>,
+}
+
+impl WindowJoinSide {
+    /// The keys, then the start of a session.
+    fn all_keys(&self) -> Vec<usize> {
+        self.keys
+            .iter()
+            .chain(&self.session_start)
+            .copied()
+            .collect()
+    }
 }
 
 /// A condition on pairs, compiled over the columns that it reads.
@@ -157,21 +170,19 @@ struct Pairs {
 }
 
 impl FiringWindow {
-    fn new(
-        sides: [(RecordBatch, Vec<u64>); 2],
-        keys: [&[usize]; 2],
-        null_safe: &[bool],
-    ) -> Result<Self> {
+    fn new(sides: [(RecordBatch, Vec<u64>); 2], spec: &WindowJoinSpec) -> Result<Self> {
         let [(left, left_hashes), (right, right_hashes)] = sides;
+        let null_safe = &spec.null_safe;
+        let keys = [spec.left.all_keys(), spec.right.all_keys()];
         let types: Vec<_> = keys[0]
             .iter()
             .map(|key| left.column(*key).data_type().clone())
             .collect();
         let mut table = GroupTable::with_capacity(&types, right.num_rows())?;
-        let right_keys = key_numbers(&mut table, &right, keys[1], null_safe, &right_hashes)?;
+        let right_keys = key_numbers(&mut table, &right, &keys[1], null_safe, &right_hashes)?;
         let numbers = right_keys.iter().filter(|key| **key != NO_KEY).max();
         let numbers = numbers.map_or(0, |last| *last as usize + 1);
-        let left_keys = key_numbers(&mut table, &left, keys[0], null_safe, &left_hashes)?;
+        let left_keys = key_numbers(&mut table, &left, &keys[0], null_safe, &left_hashes)?;
         let (right_starts, right_rows) = rows_by_key(&right_keys, numbers);
         let paired = [vec![false; left.num_rows()], vec![false; right.num_rows()]];
         Ok(FiringWindow {
@@ -320,18 +331,17 @@ impl WindowJoinOperator {
         let [left, right] = &mut self.buffers;
         FiringWindow::new(
             [left.take(window_end)?, right.take(window_end)?],
-            [&self.spec.left.keys, &self.spec.right.keys],
-            &self.spec.null_safe,
+            &self.spec,
         )
     }
 
     fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
         loop {
-            if let Some(mut window) = self.firing.take() {
-                if self.emit(ctx, &mut window, out)? == Flow::Blocked {
-                    self.firing = Some(window);
-                    return Ok(Flow::Blocked);
-                }
+            if let Some(mut window) = self.firing.take()
+                && self.emit(ctx, &mut window, out)? == Flow::Blocked
+            {
+                self.firing = Some(window);
+                return Ok(Flow::Blocked);
             }
             match self.fires.next(self.first_window()) {
                 Some(Due::Window(end)) => self.firing = Some(self.fire(end)?),

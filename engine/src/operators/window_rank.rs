@@ -26,8 +26,10 @@ pub struct WindowRankSpec {
     pub window_end: usize,
     /// The clock of the window.
     pub window_time: WindowTime,
-    /// PARTITION BY without the window's end. (With sessions the window's start belongs to it; other windows of equal end have
-    /// equal starts.)
+    /// With sessions, the input column of the window's start: sessions of equal end may have unequal starts. `None` for other
+    /// windows.
+    pub session_start: Option<usize>,
+    /// PARTITION BY without the window's columns: the key by which rows were dealt.
     pub partition_keys: Vec<usize>,
     /// ORDER BY; rows that are equal in it rank as they came.
     pub order_by: Vec<SortKey>,
@@ -80,7 +82,12 @@ impl WindowRankOperator {
 impl WindowRank {
     /// The rows with the ranks from `start` to the last asked for.
     fn rank(&self, rows: &RecordBatch, hashes: &[u64], start: u64) -> Result<Ranked> {
-        let partitions = partition_ids(rows, &self.spec.partition_keys, hashes)?;
+        let WindowRankSpec {
+            partition_keys,
+            session_start,
+            ..
+        } = &self.spec;
+        let partitions = partition_ids(rows, partition_keys, *session_start, hashes)?;
         let keys: Vec<ArrayRef> = self
             .spec
             .order_by

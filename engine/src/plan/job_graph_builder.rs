@@ -13,18 +13,44 @@ use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink};
 use crate::error::Result;
 use crate::operators::InputIndex;
-use crate::runtime::{ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId};
+use crate::runtime::{
+    ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId,
+};
 
 /// The job graph of a plan. The rows of a bare SELECT go to `select_sink`.
-pub fn build_graph(plan: &ExecPlan, config: &SessionConfig, connectors: &ConnectorRegistry, select_sink: Option<Arc<dyn Sink>>) -> Result<JobGraph> {
+pub fn build_graph(
+    plan: &ExecPlan,
+    config: &SessionConfig,
+    connectors: &ConnectorRegistry,
+    select_sink: Option<Arc<dyn Sink>>,
+) -> Result<JobGraph> {
     let operators = OperatorBuilder::new(plan, config, connectors, select_sink)?;
-    let mut builder = GraphBuilder { plan, consumers: plan.consumers(), operators, vertices: Vec::new(), edges: Vec::new(), vertex_of: BTreeMap::new() };
-    for node in plan.nodes.iter().filter(|node| Some(node.id) != plan.late_rows_sink) {
+    let mut builder = GraphBuilder {
+        plan,
+        consumers: plan.consumers(),
+        operators,
+        vertices: Vec::new(),
+        edges: Vec::new(),
+        vertex_of: BTreeMap::new(),
+    };
+    for node in plan
+        .nodes
+        .iter()
+        .filter(|node| Some(node.id) != plan.late_rows_sink)
+    {
         builder.add(node)?;
     }
     builder.add_late_rows_sink()?;
-    let name = config.get("pipeline.name").unwrap_or("volley-job").to_string();
-    Ok(JobGraph { name, vertices: builder.vertices, edges: builder.edges, max_parallelism: config.max_parallelism() })
+    let name = config
+        .get("pipeline.name")
+        .unwrap_or("volley-job")
+        .to_string();
+    Ok(JobGraph {
+        name,
+        vertices: builder.vertices,
+        edges: builder.edges,
+        max_parallelism: config.max_parallelism(),
+    })
 }
 
 struct GraphBuilder<'a> {
@@ -64,7 +90,11 @@ impl GraphBuilder<'_> {
 
     fn push_vertex(&mut self, node: &ExecNode, head: VertexHead) -> VertexId {
         let vertex = VertexId(self.vertices.len());
-        self.vertices.push(Vertex { parallelism: node.parallelism, head, chain: Vec::new() });
+        self.vertices.push(Vertex {
+            parallelism: node.parallelism,
+            head,
+            chain: Vec::new(),
+        });
         self.vertex_of.insert(node.id, vertex);
         vertex
     }
@@ -83,7 +113,9 @@ impl GraphBuilder<'_> {
             }
             None => self.push_vertex(node, VertexHead::Inputs),
         };
-        if matches!(self.vertices[vertex.0].head, VertexHead::Inputs) && self.vertices[vertex.0].chain.is_empty() {
+        if matches!(self.vertices[vertex.0].head, VertexHead::Inputs)
+            && self.vertices[vertex.0].chain.is_empty()
+        {
             self.connect(node, vertex);
         }
         self.vertices[vertex.0].chain.push(chain_node);
@@ -92,11 +124,14 @@ impl GraphBuilder<'_> {
 
     /// The chain that the node joins, if it may.
     fn chained_to(&self, node: &ExecNode) -> Option<VertexId> {
-        let [input] = &node.inputs[..] else { return None };
+        let [input] = &node.inputs[..] else {
+            return None;
+        };
         let input = self.plan.node(*input);
         let alone = self.consumers[input.id.0].len() == 1;
         let is_exchange = matches!(input.kind, ExecNodeKind::Exchange(_));
-        (alone && !is_exchange && input.parallelism == node.parallelism).then(|| self.vertex_of[&input.id])
+        (alone && !is_exchange && input.parallelism == node.parallelism)
+            .then(|| self.vertex_of[&input.id])
     }
 
     fn connect(&mut self, node: &ExecNode, to: VertexId) {
@@ -111,22 +146,43 @@ impl GraphBuilder<'_> {
                 _ => Partitioning::Rebalance,
             };
             let from = self.vertex_of[&input.id];
-            self.edges.push(Edge { from, to, input: InputIndex(index), partitioning, kind: EdgeKind::Results });
+            self.edges.push(Edge {
+                from,
+                to,
+                input: InputIndex(index),
+                partitioning,
+                kind: EdgeKind::Results,
+            });
         }
     }
 
     /// The late rows of all chains with a window operator meet in one sink.
     fn add_late_rows_sink(&mut self) -> Result<()> {
-        let Some(sink) = self.plan.late_rows_sink else { return Ok(()) };
-        let is_windowed = |vertex: &Vertex| vertex.chain.iter().any(|node| node.name.contains("Window"));
-        let windowed: Vec<VertexId> =
-            self.vertices.iter().enumerate().filter(|(_, vertex)| is_windowed(vertex)).map(|(number, _)| VertexId(number)).collect();
+        let Some(sink) = self.plan.late_rows_sink else {
+            return Ok(());
+        };
+        let is_windowed =
+            |vertex: &Vertex| vertex.chain.iter().any(|node| node.name.contains("Window"));
+        let windowed: Vec<VertexId> = self
+            .vertices
+            .iter()
+            .enumerate()
+            .filter(|(_, vertex)| is_windowed(vertex))
+            .map(|(number, _)| VertexId(number))
+            .collect();
         if windowed.is_empty() {
             return Ok(());
         }
         self.add_operator(self.plan.node(sink))?;
         let to = self.vertex_of[&sink];
-        let edge = |from| Edge { from, to, input: InputIndex::FIRST, partitioning: Partitioning::Singleton, kind: EdgeKind::LateRows };
+        self.vertices[to.0].parallelism = 1;
+        let edge = |from| Edge {
+            from,
+            to,
+            input: InputIndex::FIRST,
+            partitioning: Partitioning::Singleton,
+            kind: EdgeKind::LateRows,
+        };
         self.edges.extend(windowed.into_iter().map(edge));
         Ok(())
     }
@@ -137,9 +193,15 @@ impl GraphBuilder<'_> {
         let mut last = scan.id;
         while let [(next, 0)] = self.consumers[last.0][..] {
             let node = self.plan.node(next);
-            let calcs = fused.iter().any(|id| matches!(self.plan.node(*id).kind, ExecNodeKind::Calc(_)));
+            let calcs = fused
+                .iter()
+                .any(|id| matches!(self.plan.node(*id).kind, ExecNodeKind::Calc(_)));
             match &node.kind {
-                ExecNodeKind::Calc(calc) if calc.condition.is_none() && !calcs && self.leads_to_assigner(node) => fused.push(next),
+                ExecNodeKind::Calc(calc)
+                    if calc.condition.is_none() && !calcs && self.leads_to_assigner(node) =>
+                {
+                    fused.push(next)
+                }
                 ExecNodeKind::WatermarkAssigner(_) => {
                     fused.push(next);
                     break;

@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
 use super::nodes::{
-    self, CalcNode, CorrelateNode, ExpandNode, GlobalWindowAggregateNode, LocalWindowAggregateNode, SinkNode, SinkTarget, TableSourceScanNode,
-    ValuesNode, WatermarkAssignerNode, WindowDeduplicateNode, WindowJoinNode, WindowRankNode, WindowTableFunctionNode,
+    self, CalcNode, CorrelateNode, ExpandNode, GlobalWindowAggregateNode, LocalWindowAggregateNode,
+    SinkNode, SinkTarget, TableSourceScanNode, ValuesNode, WatermarkAssignerNode,
+    WindowDeduplicateNode, WindowJoinNode, WindowRankNode, WindowTableFunctionNode,
 };
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink, Source as _, TableDescriptor};
 use crate::error::{Error, Result};
 use crate::expr::{ExpressionContext, compile};
 use crate::operators::{
-    AggregatePhase, CalcOperator, CalcSpec, CorrelateOperator, CorrelateSpec, ExpandOperator, JoinCondition, KeepRow, LocalWindowAggregateOperator,
-    NotNullEnforcer, Operator, SessionWindowAggregateOperator, SessionWindowTableFunctionOperator, SinkOperator, SourceOperator, Subtask,
-    UnionOperator, ValuesSource, WatermarkAssignerSpec, WindowAggregateOperator, WindowDeduplicateOperator, WindowDeduplicateSpec,
-    WindowJoinOperator, WindowJoinSide, WindowJoinSpec, WindowRankOperator, WindowRankSpec, WindowTableFunctionOperator, local_output_schema,
+    AggregatePhase, CalcOperator, CalcSpec, CorrelateOperator, CorrelateSpec, ExpandOperator,
+    JoinCondition, KeepRow, LocalWindowAggregateOperator, NotNullEnforcer, Operator,
+    SessionWindowAggregateOperator, SessionWindowTableFunctionOperator, SinkOperator,
+    SourceOperator, Subtask, UnionOperator, ValuesSource, WatermarkAssignerSpec,
+    WindowAggregateOperator, WindowDeduplicateOperator, WindowDeduplicateSpec, WindowJoinOperator,
+    WindowJoinSide, WindowJoinSpec, WindowRankOperator, WindowRankSpec,
+    WindowTableFunctionOperator, local_output_schema,
 };
 use crate::runtime::SourceNode;
 use crate::state::{HashMapStateBackend, StateBackend};
@@ -41,8 +45,16 @@ impl<'a> OperatorBuilder<'a> {
         connectors: &'a ConnectorRegistry,
         select_sink: Option<Arc<dyn Sink>>,
     ) -> Result<Self> {
-        let context = ExpressionContext { time_zone: TimeZone::parse(config.time_zone())? };
-        Ok(OperatorBuilder { plan, connectors, context, backend: Arc::new(HashMapStateBackend), select_sink })
+        let context = ExpressionContext {
+            time_zone: TimeZone::parse(config.time_zone())?,
+        };
+        Ok(OperatorBuilder {
+            plan,
+            connectors,
+            context,
+            backend: Arc::new(HashMapStateBackend),
+            select_sink,
+        })
     }
 }
 
@@ -52,26 +64,58 @@ impl OperatorBuilder<'_> {
         match &node.kind {
             ExecNodeKind::TableSourceScan(scan) => self.table_source(node, scan, fused),
             ExecNodeKind::Values(values) => self.values(node, values),
-            _ => Err(Error::internal(format!("{} is no source", node.kind.name()))),
+            _ => Err(Error::internal(format!(
+                "{} is no source",
+                node.kind.name()
+            ))),
         }
     }
 
-    fn table_source(&self, node: &ExecNode, scan: &TableSourceScanNode, fused: &[NodeId]) -> Result<SourceNode> {
-        let source = self.connectors.for_table(&scan.table, None)?.create_source(&scan.table)?;
+    fn table_source(
+        &self,
+        node: &ExecNode,
+        scan: &TableSourceScanNode,
+        fused: &[NodeId],
+    ) -> Result<SourceNode> {
+        let source = self
+            .connectors
+            .for_table(&scan.table, None)?
+            .create_source(&scan.table)?;
         let (mut calc, mut assigner) = (None, None);
         for id in fused {
             let fused = self.plan.node(*id);
             match &fused.kind {
-                ExecNodeKind::Calc(node) => calc = Some((node.clone(), self.input_schema(fused), fused.schema.clone())),
+                ExecNodeKind::Calc(node) => {
+                    calc = Some((node.clone(), self.input_schema(fused), fused.schema.clone()))
+                }
                 ExecNodeKind::WatermarkAssigner(node) => assigner = Some(node.clone()),
-                other => return Err(Error::internal(format!("{} is not fused into a source", other.name()))),
+                other => {
+                    return Err(Error::internal(format!(
+                        "{} is not fused into a source",
+                        other.name()
+                    )));
+                }
             }
         }
         let context = self.context.clone();
         let reader = source.clone();
         let build = move |_: Subtask| -> Result<SourceOperator> {
-            let calc = calc.as_ref().map(|(node, input, output)| CalcSpec::new(node.condition.as_ref(), &node.projection, input, output, &context)).transpose()?;
-            let assigner = assigner.as_ref().map(|node| watermark_assigner(node, &context)).transpose()?;
+            let calc = calc
+                .as_ref()
+                .map(|(node, input, output)| {
+                    CalcSpec::new(
+                        node.condition.as_ref(),
+                        &node.projection,
+                        input,
+                        output,
+                        &context,
+                    )
+                })
+                .transpose()?;
+            let assigner = assigner
+                .as_ref()
+                .map(|node| watermark_assigner(node, &context))
+                .transpose()?;
             Ok(SourceOperator::new(reader.reader()?, calc, assigner))
         };
         Ok(SourceNode {
@@ -84,7 +128,11 @@ impl OperatorBuilder<'_> {
     }
 
     fn values(&self, node: &ExecNode, values: &ValuesNode) -> Result<SourceNode> {
-        let source = Arc::new(ValuesSource::new(&values.rows, &node.schema, &self.context)?);
+        let source = Arc::new(ValuesSource::new(
+            &values.rows,
+            &node.schema,
+            &self.context,
+        )?);
         let reader = source.clone();
         Ok(SourceNode {
             uid: node.uid.clone(),
@@ -103,34 +151,74 @@ impl OperatorBuilder<'_> {
             ExecNodeKind::Correlate(correlate) => self.correlate(node, correlate),
             ExecNodeKind::Union(_) => self.union(node),
             ExecNodeKind::Sink(sink) => self.sink(node, sink),
-            ExecNodeKind::LateRowsSink(sink) => self.table_sink(&sink.table, Vec::new(), NotNullEnforcer::Error),
-            ExecNodeKind::WindowTableFunction(function) => self.window_table_function(node, function),
-            ExecNodeKind::WindowAggregate(aggregate) => self.window_aggregate(node, &aggregate.spec),
-            ExecNodeKind::GroupWindowAggregate(aggregate) => self.window_aggregate(node, &aggregate.spec),
-            ExecNodeKind::LocalWindowAggregate(local) => self.local_window_aggregate(node, local),
-            ExecNodeKind::GlobalWindowAggregate(global) => self.global_window_aggregate(node, global),
-            ExecNodeKind::WindowRank(rank) => self.window_rank(node, rank),
-            ExecNodeKind::WindowDeduplicate(deduplicate) => self.window_deduplicate(node, deduplicate),
-            ExecNodeKind::WindowJoin(join) => self.window_join(node, join),
-            ExecNodeKind::TableSourceScan(_) | ExecNodeKind::Values(_) | ExecNodeKind::Exchange(_) | ExecNodeKind::WatermarkAssigner(_) => {
-                Err(Error::internal(format!("{} does not run as an operator of its own here", node.kind.name())))
+            ExecNodeKind::LateRowsSink(sink) => {
+                self.table_sink(&sink.table, Vec::new(), NotNullEnforcer::Error)
             }
+            ExecNodeKind::WindowTableFunction(function) => {
+                self.window_table_function(node, function)
+            }
+            ExecNodeKind::WindowAggregate(aggregate) => {
+                self.window_aggregate(node, &aggregate.spec)
+            }
+            ExecNodeKind::GroupWindowAggregate(aggregate) => {
+                self.window_aggregate(node, &aggregate.spec)
+            }
+            ExecNodeKind::LocalWindowAggregate(local) => self.local_window_aggregate(node, local),
+            ExecNodeKind::GlobalWindowAggregate(global) => {
+                self.global_window_aggregate(node, global)
+            }
+            ExecNodeKind::WindowRank(rank) => self.window_rank(node, rank),
+            ExecNodeKind::WindowDeduplicate(deduplicate) => {
+                self.window_deduplicate(node, deduplicate)
+            }
+            ExecNodeKind::WindowJoin(join) => self.window_join(node, join),
+            ExecNodeKind::TableSourceScan(_)
+            | ExecNodeKind::Values(_)
+            | ExecNodeKind::Exchange(_)
+            | ExecNodeKind::WatermarkAssigner(_) => Err(Error::internal(format!(
+                "{} does not run as an operator of its own here",
+                node.kind.name()
+            ))),
         }
     }
 
     fn calc(&self, node: &ExecNode, calc: &CalcNode) -> Result<Build> {
-        let (calc, input, output, context) = (calc.clone(), self.input_schema(node), node.schema.clone(), self.context.clone());
-        let make = move || CalcSpec::new(calc.condition.as_ref(), &calc.projection, &input, &output, &context);
+        let (calc, input, output, context) = (
+            calc.clone(),
+            self.input_schema(node),
+            node.schema.clone(),
+            self.context.clone(),
+        );
+        let make = move || {
+            CalcSpec::new(
+                calc.condition.as_ref(),
+                &calc.projection,
+                &input,
+                &output,
+                &context,
+            )
+        };
         Ok(Box::new(move |_| Ok(Box::new(CalcOperator::new(make()?)))))
     }
 
     fn expand(&self, node: &ExecNode, expand: &ExpandNode) -> Result<Build> {
-        let (projections, output, context) = (expand.projections.clone(), node.schema.clone(), self.context.clone());
-        Ok(Box::new(move |_| Ok(Box::new(ExpandOperator::new(&projections, &output, &context)?))))
+        let (projections, output, context) = (
+            expand.projections.clone(),
+            node.schema.clone(),
+            self.context.clone(),
+        );
+        Ok(Box::new(move |_| {
+            Ok(Box::new(ExpandOperator::new(
+                &projections,
+                &output,
+                &context,
+            )?))
+        }))
     }
 
     fn correlate(&self, node: &ExecNode, correlate: &CorrelateNode) -> Result<Build> {
-        let (correlate, output, context) = (correlate.clone(), node.schema.clone(), self.context.clone());
+        let (correlate, output, context) =
+            (correlate.clone(), node.schema.clone(), self.context.clone());
         Ok(Box::new(move |_| {
             let spec = CorrelateSpec {
                 collection: compile(&correlate.collection, &context)?,
@@ -148,42 +236,108 @@ impl OperatorBuilder<'_> {
         Ok(Box::new(move |_| Ok(Box::new(UnionOperator::new(&schema)))))
     }
 
-    fn window_table_function(&self, node: &ExecNode, function: &WindowTableFunctionNode) -> Result<Build> {
-        let (function, input, output) = (function.clone(), self.input_schema(node), node.schema.clone());
+    fn window_table_function(
+        &self,
+        node: &ExecNode,
+        function: &WindowTableFunctionNode,
+    ) -> Result<Build> {
+        let (function, input, output) = (
+            function.clone(),
+            self.input_schema(node),
+            node.schema.clone(),
+        );
         if matches!(function.window.kind, WindowKind::Session { .. }) {
             return Ok(Box::new(move |_| {
-                let WindowTableFunctionNode { window, time_column, partition_by } = function.clone();
-                Ok(Box::new(SessionWindowTableFunctionOperator::new(window, time_column, partition_by, &input)?))
+                let WindowTableFunctionNode {
+                    window,
+                    time_column,
+                    partition_by,
+                } = function.clone();
+                Ok(Box::new(SessionWindowTableFunctionOperator::new(
+                    window,
+                    time_column,
+                    partition_by,
+                    &input,
+                )?))
             }));
         }
-        Ok(Box::new(move |_| Ok(Box::new(WindowTableFunctionOperator::new(&function.window, function.time_column, &output)?))))
-    }
-
-    fn window_aggregate(&self, node: &ExecNode, spec: &WindowAggregateSpec) -> Result<Build> {
-        let (spec, input, insert_only, backend) = (spec.clone(), self.input_schema(node), self.is_insert_only(node.inputs[0]), self.backend.clone());
-        let is_session = matches!((&spec.window.kind, &spec.input), (WindowKind::Session { .. }, WindowInput::TimeColumn(_)));
         Ok(Box::new(move |_| {
-            if is_session {
-                return Ok(Box::new(SessionWindowAggregateOperator::new(spec.clone(), &input, insert_only)?));
-            }
-            let single = AggregatePhase::Single;
-            Ok(Box::new(WindowAggregateOperator::new(spec.clone(), &input, single, insert_only, backend.clone())?))
+            Ok(Box::new(WindowTableFunctionOperator::new(
+                &function.window,
+                function.time_column,
+                &output,
+            )?))
         }))
     }
 
-    fn local_window_aggregate(&self, node: &ExecNode, local: &LocalWindowAggregateNode) -> Result<Build> {
-        let (spec, input, insert_only, backend) =
-            (local.spec.clone(), self.input_schema(node), self.is_insert_only(node.inputs[0]), self.backend.clone());
-        Ok(Box::new(move |_| Ok(Box::new(LocalWindowAggregateOperator::new(spec.clone(), &input, insert_only, backend.clone())?))))
+    fn window_aggregate(&self, node: &ExecNode, spec: &WindowAggregateSpec) -> Result<Build> {
+        let (spec, input, insert_only, backend) = (
+            spec.clone(),
+            self.input_schema(node),
+            self.is_insert_only(node.inputs[0]),
+            self.backend.clone(),
+        );
+        let is_session = matches!(
+            (&spec.window.kind, &spec.input),
+            (WindowKind::Session { .. }, WindowInput::TimeColumn(_))
+        );
+        Ok(Box::new(move |_| {
+            if is_session {
+                return Ok(Box::new(SessionWindowAggregateOperator::new(
+                    spec.clone(),
+                    &input,
+                    insert_only,
+                )?));
+            }
+            let single = AggregatePhase::Single;
+            Ok(Box::new(WindowAggregateOperator::new(
+                spec.clone(),
+                &input,
+                single,
+                insert_only,
+                backend.clone(),
+            )?))
+        }))
     }
 
-    fn global_window_aggregate(&self, node: &ExecNode, global: &GlobalWindowAggregateNode) -> Result<Build> {
+    fn local_window_aggregate(
+        &self,
+        node: &ExecNode,
+        local: &LocalWindowAggregateNode,
+    ) -> Result<Build> {
+        let (spec, input, insert_only, backend) = (
+            local.spec.clone(),
+            self.input_schema(node),
+            self.is_insert_only(node.inputs[0]),
+            self.backend.clone(),
+        );
+        Ok(Box::new(move |_| {
+            Ok(Box::new(LocalWindowAggregateOperator::new(
+                spec.clone(),
+                &input,
+                insert_only,
+                backend.clone(),
+            )?))
+        }))
+    }
+
+    fn global_window_aggregate(
+        &self,
+        node: &ExecNode,
+        global: &GlobalWindowAggregateNode,
+    ) -> Result<Build> {
         let insert_only = self.is_insert_only(self.local_phase(node.inputs[0]).inputs[0]);
         let input = local_output_schema(&global.spec, &global.local_input, insert_only)?;
         let (spec, backend) = (global.spec.clone(), self.backend.clone());
         Ok(Box::new(move |_| {
             let phase = AggregatePhase::Global;
-            Ok(Box::new(WindowAggregateOperator::new(spec.clone(), &input, phase, insert_only, backend.clone())?))
+            Ok(Box::new(WindowAggregateOperator::new(
+                spec.clone(),
+                &input,
+                phase,
+                insert_only,
+                backend.clone(),
+            )?))
         }))
     }
 
@@ -202,22 +356,30 @@ impl OperatorBuilder<'_> {
             output: node.schema.clone(),
             window_end: rank.window_end,
             window_time: rank.window.time.clone(),
-            partition_keys: with_session_start(&rank.window, rank.window_start, rank.partition_by.clone()),
+            session_start: session_start(&rank.window, rank.window_start),
+            partition_keys: rank.partition_by.clone(),
             order_by: rank.order_by.clone(),
             rank_start: rank.rank_start,
             rank_end: rank.rank_end,
             output_rank: rank.output_rank,
         };
         let backend = self.backend.clone();
-        Ok(Box::new(move |_| Ok(Box::new(WindowRankOperator::new(spec.clone(), &*backend)?))))
+        Ok(Box::new(move |_| {
+            Ok(Box::new(WindowRankOperator::new(spec.clone(), &*backend)?))
+        }))
     }
 
-    fn window_deduplicate(&self, node: &ExecNode, deduplicate: &WindowDeduplicateNode) -> Result<Build> {
+    fn window_deduplicate(
+        &self,
+        node: &ExecNode,
+        deduplicate: &WindowDeduplicateNode,
+    ) -> Result<Build> {
         let spec = WindowDeduplicateSpec {
             schema: node.schema.clone(),
             window_end: deduplicate.window_end,
             window_time: deduplicate.window.time.clone(),
-            partition_keys: with_session_start(&deduplicate.window, deduplicate.window_start, deduplicate.partition_by.clone()),
+            session_start: session_start(&deduplicate.window, deduplicate.window_start),
+            partition_keys: deduplicate.partition_by.clone(),
             order_column: deduplicate.order_column,
             keep: match deduplicate.keep {
                 nodes::KeepRow::First => KeepRow::First,
@@ -225,30 +387,57 @@ impl OperatorBuilder<'_> {
             },
         };
         let backend = self.backend.clone();
-        Ok(Box::new(move |_| Ok(Box::new(WindowDeduplicateOperator::new(spec.clone(), &*backend)?))))
+        Ok(Box::new(move |_| {
+            Ok(Box::new(WindowDeduplicateOperator::new(
+                spec.clone(),
+                &*backend,
+            )?))
+        }))
     }
 
     fn window_join(&self, node: &ExecNode, join: &WindowJoinNode) -> Result<Build> {
-        let (join, output, context, backend) = (join.clone(), node.schema.clone(), self.context.clone(), self.backend.clone());
-        let (left, right) = (self.plan.node(node.inputs[0]).schema.clone(), self.plan.node(node.inputs[1]).schema.clone());
+        let (join, output, context, backend) = (
+            join.clone(),
+            node.schema.clone(),
+            self.context.clone(),
+            self.backend.clone(),
+        );
+        let (left, right) = (
+            self.plan.node(node.inputs[0]).schema.clone(),
+            self.plan.node(node.inputs[1]).schema.clone(),
+        );
         Ok(Box::new(move |_| {
-            let side = |schema: &Schema, start: usize, window_end: usize, keys: Vec<usize>| WindowJoinSide {
-                schema: schema.clone(),
-                window_end,
-                keys: with_session_start(&join.window, start, keys),
+            let side = |schema: &Schema, start: usize, window_end: usize, keys: Vec<usize>| {
+                WindowJoinSide {
+                    schema: schema.clone(),
+                    window_end,
+                    session_start: session_start(&join.window, start),
+                    keys,
+                }
             };
-            let mut null_safe: Vec<bool> = join.keys.iter().map(|key| key.null_safe).collect();
+            let null_safe = join.keys.iter().map(|key| key.null_safe).collect();
             let left_keys = join.keys.iter().map(|key| key.left).collect();
             let right_keys = join.keys.iter().map(|key| key.right).collect();
             let spec = WindowJoinSpec {
                 kind: join.kind,
-                left: side(&left, join.left_window_start, join.left_window_end, left_keys),
-                right: side(&right, join.right_window_start, join.right_window_end, right_keys),
-                null_safe: {
-                    null_safe.resize(null_safe.len() + usize::from(is_session(&join.window)), false);
-                    null_safe
-                },
-                condition: join.condition.as_ref().map(|condition| JoinCondition::new(condition, &left, &right, &context)).transpose()?,
+                left: side(
+                    &left,
+                    join.left_window_start,
+                    join.left_window_end,
+                    left_keys,
+                ),
+                right: side(
+                    &right,
+                    join.right_window_start,
+                    join.right_window_end,
+                    right_keys,
+                ),
+                null_safe,
+                condition: join
+                    .condition
+                    .as_ref()
+                    .map(|condition| JoinCondition::new(condition, &left, &right, &context))
+                    .transpose()?,
                 window_time: join.window.time.clone(),
                 output: output.clone(),
             };
@@ -261,7 +450,11 @@ impl OperatorBuilder<'_> {
     }
 
     fn sink(&self, node: &ExecNode, sink: &SinkNode) -> Result<Build> {
-        let not_null: Vec<(usize, String)> = sink.not_null.iter().map(|column| (*column, node.schema.fields[*column].name.clone())).collect();
+        let not_null: Vec<(usize, String)> = sink
+            .not_null
+            .iter()
+            .map(|column| (*column, node.schema.fields[*column].name.clone()))
+            .collect();
         let enforcer = match sink.enforcer {
             nodes::NotNullEnforcer::Error => NotNullEnforcer::Error,
             nodes::NotNullEnforcer::Drop => NotNullEnforcer::Drop,
@@ -269,13 +462,21 @@ impl OperatorBuilder<'_> {
         match &sink.target {
             SinkTarget::Table(table) => self.table_sink(table, not_null, enforcer),
             SinkTarget::Collect => {
-                let sink = self.select_sink.clone().ok_or_else(|| Error::internal("a SELECT needs somebody to take its rows"))?;
+                let sink = self
+                    .select_sink
+                    .clone()
+                    .ok_or_else(|| Error::internal("a SELECT needs somebody to take its rows"))?;
                 Ok(build_sink(sink, not_null, enforcer))
             }
         }
     }
 
-    fn table_sink(&self, table: &TableDescriptor, not_null: Vec<(usize, String)>, enforcer: NotNullEnforcer) -> Result<Build> {
+    fn table_sink(
+        &self,
+        table: &TableDescriptor,
+        not_null: Vec<(usize, String)>,
+        enforcer: NotNullEnforcer,
+    ) -> Result<Build> {
         let sink = self.connectors.for_table(table, None)?.create_sink(table)?;
         Ok(build_sink(sink, not_null, enforcer))
     }
@@ -285,30 +486,41 @@ impl OperatorBuilder<'_> {
     }
 }
 
-fn is_session(window: &WindowSpec) -> bool {
-    matches!(window.kind, WindowKind::Session { .. })
+/// Sessions of equal end may start at different times, so there the start belongs to what tells windows apart.
+fn session_start(window: &WindowSpec, window_start: usize) -> Option<usize> {
+    matches!(window.kind, WindowKind::Session { .. }).then_some(window_start)
 }
 
-/// Sessions of equal end may start at different times, so the start belongs to what tells them apart.
-fn with_session_start(window: &WindowSpec, window_start: usize, mut keys: Vec<usize>) -> Vec<usize> {
-    if is_session(window) && !keys.contains(&window_start) {
-        keys.push(window_start);
-    }
-    keys
+fn build_sink(
+    sink: Arc<dyn Sink>,
+    not_null: Vec<(usize, String)>,
+    enforcer: NotNullEnforcer,
+) -> Build {
+    Box::new(move |subtask| {
+        Ok(Box::new(SinkOperator::new(
+            sink.clone(),
+            subtask,
+            not_null.clone(),
+            enforcer,
+        )?))
+    })
 }
 
-fn build_sink(sink: Arc<dyn Sink>, not_null: Vec<(usize, String)>, enforcer: NotNullEnforcer) -> Build {
-    Box::new(move |subtask| Ok(Box::new(SinkOperator::new(sink.clone(), subtask, not_null.clone(), enforcer)?)))
-}
-
-fn watermark_assigner(node: &WatermarkAssignerNode, context: &ExpressionContext) -> Result<WatermarkAssignerSpec> {
+fn watermark_assigner(
+    node: &WatermarkAssignerNode,
+    context: &ExpressionContext,
+) -> Result<WatermarkAssignerSpec> {
     let session_idle_timeout = std::time::Duration::from_millis(node.session_idle_timeout_ms);
     Ok(WatermarkAssignerSpec {
         time_column: node.column,
         expression: compile(&node.expression, context)?,
         table: node.table.clone(),
         column: node.column_name.clone(),
-        strategy: WatermarkStrategy::from_options(&node.table, &node.options, session_idle_timeout)?,
+        strategy: WatermarkStrategy::from_options(
+            &node.table,
+            &node.options,
+            session_idle_timeout,
+        )?,
         keep_all_steps: node.keeps_all_steps,
     })
 }

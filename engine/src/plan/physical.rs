@@ -193,7 +193,7 @@ impl<'a> Planner<'a> {
             return Ok(relation);
         }
         if relation.condition.is_some() {
-            return relation.settle(&mut self.builder);
+            return relation.settle_total(&mut self.builder);
         }
         relation.settle_for(&mut self.builder, &|_| 2)
     }

@@ -12,7 +12,7 @@ use super::graph_builder::GraphBuilder;
 use super::logical::window_columns;
 use super::nodes::{CalcNode, WindowTableFunctionNode};
 use super::row_logic::{
-    bare_column, can_fail, conjunction, conjuncts, is_cheap, reindex, substitute,
+    bare_column, can_fail, conjunction, conjuncts, is_cheap, is_shareable, reindex, substitute,
 };
 use super::window_properties::WindowProperties;
 use crate::error::{Error, Result};
@@ -298,24 +298,72 @@ impl Relation {
         })
     }
 
-    /// Settles where an expression that is not cheap would be evaluated more than once; `uses` counts how often a column
-    /// is read.
+    /// Settles where an expression that is not cheap, or draws a random number, would be evaluated more than once; `uses`
+    /// counts how often a column is read. What can fail is rather evaluated twice: computed by itself it would also be
+    /// computed for rows that a filter above it keeps away.
     pub(crate) fn settle_for(
         self,
         builder: &mut GraphBuilder,
         uses: &dyn Fn(usize) -> usize,
     ) -> Result<Relation> {
-        let repeats = self.columns.iter().enumerate().any(|(index, column)| {
-            column
-                .as_ref()
-                .is_some_and(|expression| !is_cheap(expression))
-                && uses(index) > 1
-        });
+        let once = |expression: &Expression| {
+            !is_shareable(expression) || (!is_cheap(expression) && !can_fail(expression))
+        };
+        let repeats = self
+            .columns
+            .iter()
+            .enumerate()
+            .any(|(index, column)| column.as_ref().is_some_and(once) && uses(index) > 1);
         if repeats {
-            self.settle(builder)
+            self.settle_total(builder)
         } else {
             Ok(self)
         }
+    }
+
+    /// Settles what cannot fail. Expressions that can are left as they are, over base columns that are carried along, so
+    /// that filters above still keep rows from them.
+    pub(crate) fn settle_total(self, builder: &mut GraphBuilder) -> Result<Relation> {
+        let fails = |expression: &Expression| can_fail(expression) && is_shareable(expression);
+        let mut total = self.clone();
+        let mut carried: Vec<(usize, usize)> = Vec::new();
+        for column in &self.columns {
+            for part in column
+                .iter()
+                .filter(|part| fails(part))
+                .flat_map(read_columns)
+            {
+                let read = bare_column(&part).expect("a column of the base");
+                if !carried.iter().any(|(known, _)| *known == read) {
+                    let field = Field::new(part.to_string(), part.logical_type().clone());
+                    carried.push((read, total.push(part, field)));
+                }
+            }
+        }
+        if carried.is_empty() || matches!(self.pending, Pending::Rank(_)) {
+            return self.settle(builder);
+        }
+        for column in &mut total.columns {
+            if column.as_ref().is_some_and(fails) {
+                *column = None;
+            }
+        }
+        let settled = total.settle(builder)?;
+        let moved = |read: usize| {
+            let carried = carried.iter().find(|(known, _)| *known == read);
+            let (_, at) = carried.expect("what failing parts read is carried");
+            settled.bare(*at).expect("settled columns are bare")
+        };
+        let columns = self.columns.iter().zip(&settled.columns);
+        let columns = columns.map(|(old, new)| match old {
+            Some(old) if fails(old) => Some(reindex(old, &moved)),
+            _ => new.clone(),
+        });
+        Ok(Relation {
+            columns: columns.collect(),
+            schema: self.schema,
+            ..settled.clone()
+        })
     }
 
     /// Nothing pending any more: a window function becomes a node of its own.
@@ -439,6 +487,17 @@ impl Relation {
     ) -> Option<WindowColumn> {
         self.window_properties(builder)?.of(self.bare(column)?)
     }
+}
+
+/// The columns that an expression reads, as expressions.
+fn read_columns(expression: &Expression) -> Vec<Expression> {
+    let mut columns = Vec::new();
+    expression.walk(&mut |part| {
+        if matches!(part, Expression::Column { .. }) {
+            columns.push(part.clone());
+        }
+    });
+    columns
 }
 
 /// A column of a schema as an expression.

@@ -8,7 +8,17 @@ use crate::types::{EventTime, ProcessingTime};
 
 /// The operator, with the laws checked where debug assertions are on.
 pub(crate) fn checked(name: &str, operator: Box<dyn Operator>) -> Box<dyn Operator> {
-    if cfg!(debug_assertions) { Box::new(Checked { name: name.to_string(), operator, watermark: EventTime::MIN, checkpoint: CheckpointId(0), blocked: false }) } else { operator }
+    if cfg!(debug_assertions) {
+        Box::new(Checked {
+            name: name.to_string(),
+            operator,
+            watermark: EventTime::MIN,
+            checkpoint: CheckpointId(0),
+            blocked: false,
+        })
+    } else {
+        operator
+    }
 }
 
 struct Checked {
@@ -22,9 +32,24 @@ struct Checked {
 impl Checked {
     fn check_batch(&self, batch: &ChangelogBatch) {
         let rows = batch.num_rows();
-        assert!(batch.kinds.bytes().is_none_or(|kinds| kinds.len() == rows), "{}: a batch has one row kind a row", self.name);
-        assert!(batch.hashes.as_ref().is_none_or(|hashes| hashes.values().len() == rows), "{}: a batch has one hash a row", self.name);
-        assert!(batch.steps.iter().all(|step| step.row < rows), "{}: a watermark step stands before a row of its batch", self.name);
+        assert!(
+            batch.kinds.bytes().is_none_or(|kinds| kinds.len() == rows),
+            "{}: a batch has one row kind a row",
+            self.name
+        );
+        assert!(
+            batch
+                .hashes
+                .as_ref()
+                .is_none_or(|hashes| hashes.values().len() == rows),
+            "{}: a batch has one hash a row",
+            self.name
+        );
+        assert!(
+            batch.steps.iter().all(|step| step.row < rows),
+            "{}: a watermark step stands before a row of its batch",
+            self.name
+        );
         assert!(!self.blocked, "{}: called while blocked", self.name);
     }
 
@@ -36,22 +61,47 @@ impl Checked {
 }
 
 impl Operator for Checked {
-    fn process_batch(&mut self, ctx: &mut Context, input: InputIndex, batch: ChangelogBatch, out: &mut Output) -> Result<Flow> {
+    fn process_batch(
+        &mut self,
+        ctx: &mut Context,
+        input: InputIndex,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<Flow> {
         self.check_batch(&batch);
         let flow = self.operator.process_batch(ctx, input, batch, out);
         self.note(flow)
     }
 
-    fn process_watermark(&mut self, ctx: &mut Context, watermark: EventTime, out: &mut Output) -> Result<Flow> {
-        assert!(watermark > self.watermark, "{}: watermark went back from {} to {watermark}", self.name, self.watermark);
-        assert_eq!(ctx.watermark(), watermark, "{}: the context tells the watermark before the call", self.name);
+    fn process_watermark(
+        &mut self,
+        ctx: &mut Context,
+        watermark: EventTime,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        assert!(
+            watermark > self.watermark,
+            "{}: watermark went back from {} to {watermark}",
+            self.name,
+            self.watermark
+        );
+        assert_eq!(
+            ctx.watermark(),
+            watermark,
+            "{}: the context tells the watermark before the call",
+            self.name
+        );
         self.watermark = watermark;
         let flow = self.operator.process_watermark(ctx, watermark, out);
         self.note(flow)
     }
 
     fn resume(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        assert!(self.blocked, "{}: resumed although no call is open", self.name);
+        assert!(
+            self.blocked,
+            "{}: resumed although no call is open",
+            self.name
+        );
         let flow = self.operator.resume(ctx, out);
         self.note(flow)
     }
@@ -70,8 +120,17 @@ impl Operator for Checked {
         self.note(flow)
     }
 
-    fn snapshot_state(&mut self, ctx: &mut Context, checkpoint: CheckpointId) -> Result<StateSnapshot> {
-        assert!(checkpoint > self.checkpoint, "{}: barriers come in order: {checkpoint} after {}", self.name, self.checkpoint);
+    fn snapshot_state(
+        &mut self,
+        ctx: &mut Context,
+        checkpoint: CheckpointId,
+    ) -> Result<StateSnapshot> {
+        assert!(
+            checkpoint > self.checkpoint,
+            "{}: barriers come in order: {checkpoint} after {}",
+            self.name,
+            self.checkpoint
+        );
         self.checkpoint = checkpoint;
         self.operator.snapshot_state(ctx, checkpoint)
     }
@@ -81,7 +140,11 @@ impl Operator for Checked {
         self.operator.restore_state(ctx, snapshot)
     }
 
-    fn notify_checkpoint_complete(&mut self, ctx: &mut Context, checkpoint: CheckpointId) -> Result<()> {
+    fn notify_checkpoint_complete(
+        &mut self,
+        ctx: &mut Context,
+        checkpoint: CheckpointId,
+    ) -> Result<()> {
         self.operator.notify_checkpoint_complete(ctx, checkpoint)
     }
 

@@ -16,7 +16,10 @@ pub trait Clock: Send + Sync {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[allow(clippy::disallowed_methods, reason = "the one place that reads the system clock")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the system clock"
+    )]
     fn now(&self) -> ProcessingTime {
         ProcessingTime(chrono::Utc::now().timestamp_millis())
     }

@@ -18,8 +18,17 @@ pub(crate) struct OutputEdge {
 
 impl OutputEdge {
     /// An edge to `channels`, one a subtask (one in all for `Forward` and `Singleton`).
-    pub(crate) fn new(partitioning: Partitioning, max_parallelism: u16, channels: Vec<Arc<Sender>>) -> Self {
-        OutputEdge { partitioning, max_parallelism, channels, next: 0 }
+    pub(crate) fn new(
+        partitioning: Partitioning,
+        max_parallelism: u16,
+        channels: Vec<Arc<Sender>>,
+    ) -> Self {
+        OutputEdge {
+            partitioning,
+            max_parallelism,
+            channels,
+            next: 0,
+        }
     }
 
     fn has_room(&self) -> bool {
@@ -30,7 +39,9 @@ impl OutputEdge {
         match element {
             StreamElement::Batch(batch) => self.send_batch(batch),
             control => {
-                self.channels.iter().for_each(|channel| channel.send(control.clone()));
+                self.channels
+                    .iter()
+                    .for_each(|channel| channel.send(control.clone()));
                 Ok(())
             }
         }
@@ -38,11 +49,15 @@ impl OutputEdge {
 
     fn send_batch(&mut self, batch: ChangelogBatch) -> Result<()> {
         match &self.partitioning {
-            Partitioning::Forward | Partitioning::Singleton => self.channels[0].send(StreamElement::Batch(batch)),
+            Partitioning::Forward | Partitioning::Singleton => {
+                self.channels[0].send(StreamElement::Batch(batch))
+            }
             Partitioning::Rebalance => self.send_round_robin(batch),
             Partitioning::Hash(columns) => {
                 let batch = with_hashes(batch, columns)?;
-                for (channel, part) in scatter_by_key_group(batch, self.channels.len(), self.max_parallelism)? {
+                for (channel, part) in
+                    scatter_by_key_group(batch, self.channels.len(), self.max_parallelism)?
+                {
                     self.channels[channel].send(StreamElement::Batch(part));
                 }
             }
@@ -59,7 +74,11 @@ impl OutputEdge {
 
 /// The batch with the hashes of its key, computed unless they have come along.
 fn with_hashes(mut batch: ChangelogBatch, columns: &[usize]) -> Result<ChangelogBatch> {
-    if batch.hashes.as_ref().is_none_or(|hashes| hashes.for_columns(columns).is_none()) {
+    if batch
+        .hashes
+        .as_ref()
+        .is_none_or(|hashes| hashes.for_columns(columns).is_none())
+    {
         batch.hashes = Some(KeyHashes::of(&batch.rows, columns)?);
     }
     Ok(batch)
@@ -84,7 +103,9 @@ impl Router {
 
     /// Sends an element to every edge.
     pub(crate) fn send(&mut self, element: StreamElement) -> Result<()> {
-        let Some((last, others)) = self.edges.split_last_mut() else { return Ok(()) };
+        let Some((last, others)) = self.edges.split_last_mut() else {
+            return Ok(());
+        };
         for edge in others {
             edge.send(element.clone())?;
         }

@@ -38,8 +38,22 @@ impl InputGate {
     pub(crate) fn new(channels: Vec<(Receiver, InputIndex)>) -> Self {
         assert!(!channels.is_empty(), "a task without a source has an input");
         let valve = WatermarkValve::new(channels.len());
-        let channels = channels.into_iter().map(|(receiver, input)| GateChannel { receiver, input, state: ChannelState::Open }).collect();
-        InputGate { channels, valve, aligning: None, ready: VecDeque::new(), cursor: 0, ended: false }
+        let channels = channels
+            .into_iter()
+            .map(|(receiver, input)| GateChannel {
+                receiver,
+                input,
+                state: ChannelState::Open,
+            })
+            .collect();
+        InputGate {
+            channels,
+            valve,
+            aligning: None,
+            ready: VecDeque::new(),
+            cursor: 0,
+            ended: false,
+        }
     }
 
     /// The watermark never goes below what it was at the restored checkpoint; the channels say anew how far they are.
@@ -49,35 +63,43 @@ impl InputGate {
 
     /// The next element of some channel; `None` where nothing waits. Watermarks are those of the whole gate, and `Barrier` and
     /// `End` come once, when they have come on every channel.
-    pub(crate) fn next(&mut self, batch_rows: usize) -> Result<Option<(InputIndex, StreamElement)>> {
+    pub(crate) fn next(
+        &mut self,
+        batch_rows: usize,
+    ) -> Result<Option<(InputIndex, StreamElement)>> {
         loop {
             if let Some(element) = self.ready.pop_front() {
                 return Ok(Some(element));
             }
-            let Some((channel, element)) = self.receive(batch_rows)? else { return Ok(None) };
+            let Some((channel, element)) = self.receive(batch_rows)? else {
+                return Ok(None);
+            };
             self.take(channel, element);
         }
     }
 
-    /// Whether nothing can be read now.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.channels.iter().all(|channel| channel.state != ChannelState::Open || channel.receiver.is_empty())
-    }
-
+    /// The front of some open channel. Control elements come first: how far the channels are is known before rows are judged
+    /// by it. Among rows the channels take turns.
     fn receive(&mut self, batch_rows: usize) -> Result<Option<(usize, StreamElement)>> {
         let count = self.channels.len();
-        for step in 0..count {
-            let index = (self.cursor + step) % count;
-            let channel = &self.channels[index];
-            if channel.state != ChannelState::Open {
-                continue;
-            }
-            if let Some(element) = channel.receiver.receive(batch_rows)? {
-                self.cursor = (index + 1) % count;
+        let control = (0..count)
+            .find(|index| self.is_open(*index) && self.channels[*index].receiver.is_control_next());
+        let turns = (0..count)
+            .map(|step| (self.cursor + step) % count)
+            .filter(|index| self.is_open(*index));
+        for index in control.into_iter().chain(turns) {
+            if let Some(element) = self.channels[index].receiver.receive(batch_rows)? {
+                if control.is_none() {
+                    self.cursor = (index + 1) % count;
+                }
                 return Ok(Some((index, element)));
             }
         }
         Ok(None)
+    }
+
+    fn is_open(&self, index: usize) -> bool {
+        self.channels[index].state == ChannelState::Open
     }
 
     fn take(&mut self, index: usize, element: StreamElement) {
@@ -112,31 +134,52 @@ impl InputGate {
 
     fn announce(&mut self, status: Option<WatermarkStatus>, watermark: Option<EventTime>) {
         if status == Some(WatermarkStatus::Active) {
-            self.ready.push_back((InputIndex::FIRST, StreamElement::Status(WatermarkStatus::Active)));
+            self.ready.push_back((
+                InputIndex::FIRST,
+                StreamElement::Status(WatermarkStatus::Active),
+            ));
         }
         if let Some(watermark) = watermark {
-            self.ready.push_back((InputIndex::FIRST, StreamElement::Watermark(watermark)));
+            self.ready
+                .push_back((InputIndex::FIRST, StreamElement::Watermark(watermark)));
         }
         if status == Some(WatermarkStatus::Idle) {
-            self.ready.push_back((InputIndex::FIRST, StreamElement::Status(WatermarkStatus::Idle)));
+            self.ready.push_back((
+                InputIndex::FIRST,
+                StreamElement::Status(WatermarkStatus::Idle),
+            ));
         }
     }
 
     /// Lets the barrier through when no open channel lacks it.
     fn align(&mut self) {
-        if self.channels.iter().any(|channel| channel.state == ChannelState::Open) {
+        if self
+            .channels
+            .iter()
+            .any(|channel| channel.state == ChannelState::Open)
+        {
             return;
         }
         if let Some(barrier) = self.aligning.take() {
-            self.channels.iter_mut().filter(|channel| channel.state == ChannelState::Blocked).for_each(|channel| channel.state = ChannelState::Open);
-            self.ready.push_back((InputIndex::FIRST, StreamElement::Barrier(barrier)));
+            self.channels
+                .iter_mut()
+                .filter(|channel| channel.state == ChannelState::Blocked)
+                .for_each(|channel| channel.state = ChannelState::Open);
+            self.ready
+                .push_back((InputIndex::FIRST, StreamElement::Barrier(barrier)));
         }
     }
 
     fn end(&mut self) {
-        if !self.ended && self.channels.iter().all(|channel| channel.state == ChannelState::Ended) {
+        if !self.ended
+            && self
+                .channels
+                .iter()
+                .all(|channel| channel.state == ChannelState::Ended)
+        {
             self.ended = true;
-            self.ready.push_back((InputIndex::FIRST, StreamElement::End));
+            self.ready
+                .push_back((InputIndex::FIRST, StreamElement::End));
         }
     }
 }
@@ -151,12 +194,24 @@ mod tests {
 
     fn gate(channels: usize) -> (Vec<Sender>, InputGate) {
         let parker = Arc::new(Parker::default());
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..channels).map(|_| channel(1 << 20, parker.clone(), parker.clone())).unzip();
-        (senders, InputGate::new(receivers.into_iter().map(|receiver| (receiver, InputIndex::FIRST)).collect()))
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..channels)
+            .map(|_| channel(1 << 20, parker.clone(), parker.clone()))
+            .unzip();
+        (
+            senders,
+            InputGate::new(
+                receivers
+                    .into_iter()
+                    .map(|receiver| (receiver, InputIndex::FIRST))
+                    .collect(),
+            ),
+        )
     }
 
     fn barrier(checkpoint: u64) -> StreamElement {
-        StreamElement::Barrier(CheckpointBarrier { checkpoint: CheckpointId(checkpoint) })
+        StreamElement::Barrier(CheckpointBarrier {
+            checkpoint: CheckpointId(checkpoint),
+        })
     }
 
     fn drain(gate: &mut InputGate) -> Vec<String> {
@@ -179,7 +234,10 @@ mod tests {
         senders[0].send(barrier(1));
         senders[0].send(StreamElement::Watermark(EventTime(7)));
         senders[1].send(StreamElement::Watermark(EventTime(5)));
-        assert!(drain(&mut gate).is_empty(), "the minimum over the channels is still unknown");
+        assert!(
+            drain(&mut gate).is_empty(),
+            "the minimum over the channels is still unknown"
+        );
         senders[1].send(barrier(1));
         assert_eq!(drain(&mut gate), ["barrier 1", "watermark 5"]);
     }
@@ -194,6 +252,9 @@ mod tests {
         assert_eq!(drain(&mut gate), ["watermark 3", "barrier 1"]);
         senders[0].send(StreamElement::Watermark(EventTime::MAX));
         senders[0].send(StreamElement::End);
-        assert_eq!(drain(&mut gate), [format!("watermark {}", i64::MAX), "end".to_string()]);
+        assert_eq!(
+            drain(&mut gate),
+            [format!("watermark {}", i64::MAX), "end".to_string()]
+        );
     }
 }

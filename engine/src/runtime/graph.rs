@@ -110,13 +110,10 @@ pub enum EdgeKind {
 }
 
 impl JobGraph {
-    /// The edges that end at a vertex.
-    pub(crate) fn inputs(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> {
-        self.edges.iter().filter(move |edge| edge.to == vertex)
-    }
-
     /// Whether every source ends.
     pub fn is_bounded(&self) -> bool {
-        self.vertices.iter().all(|vertex| !matches!(&vertex.head, VertexHead::Source(source) if !source.is_bounded))
+        self.vertices
+            .iter()
+            .all(|vertex| !matches!(&vertex.head, VertexHead::Source(source) if !source.is_bounded))
     }
 }

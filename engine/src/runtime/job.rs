@@ -6,9 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver as ReportReceiver, RecvTimeoutError, Sender as ReportSender, channel as report_channel};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{
+    Receiver as ReportReceiver, RecvTimeoutError, Sender as ReportSender, channel as report_channel,
+};
 use std::time::{Duration, Instant};
 
 use super::channel::{Parker, Sender, channel};
@@ -52,12 +54,21 @@ impl JobOptions {
             batch_bytes: config.memory_bytes("volley.batch.bytes"),
             queue_bytes: config.memory_bytes("volley.exchange.queue-bytes"),
             checkpoint_interval: config.duration("execution.checkpointing.interval"),
-            checkpoint_directory: config.get("execution.checkpointing.dir").map(str::to_string),
-            retained_checkpoints: config.integer("execution.checkpointing.num-retained").max(1) as usize,
-            restore_path: config.get("execution.state-recovery.path").map(str::to_string),
+            checkpoint_directory: config
+                .get("execution.checkpointing.dir")
+                .map(str::to_string),
+            retained_checkpoints: config
+                .integer("execution.checkpointing.num-retained")
+                .max(1) as usize,
+            restore_path: config
+                .get("execution.state-recovery.path")
+                .map(str::to_string),
         };
         if !options.checkpoint_interval.is_zero() && options.checkpoint_directory.is_none() {
-            return Err(Error::user("'execution.checkpointing.interval' is set but not where checkpoints go").hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints'"));
+            return Err(Error::user(
+                "'execution.checkpointing.interval' is set but not where checkpoints go",
+            )
+            .hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints'"));
         }
         Ok(options)
     }
@@ -93,17 +104,48 @@ pub(crate) struct Deployment {
 impl Job {
     /// Deploys a graph: makes the operators, deals the splits, restores the state.
     pub fn new(graph: JobGraph, options: JobOptions, clock: Arc<dyn Clock>) -> Result<Self> {
-        let snapshot = options.restore_path.as_deref().map(|path| CheckpointStorage::read(path, graph.max_parallelism)).transpose()?;
-        let threads = graph.vertices.iter().map(|vertex| vertex.parallelism).max().unwrap_or(1);
+        let snapshot = options
+            .restore_path
+            .as_deref()
+            .map(|path| CheckpointStorage::read(path, graph.max_parallelism))
+            .transpose()?;
+        let threads = graph
+            .vertices
+            .iter()
+            .map(|vertex| vertex.parallelism)
+            .max()
+            .unwrap_or(1);
         let storage = match &options.checkpoint_directory {
             Some(directory) if !options.checkpoint_interval.is_zero() => {
-                Some(CheckpointStorage::new(directory, &graph.name, graph.max_parallelism, options.retained_checkpoints)?)
+                Some(CheckpointStorage::new(
+                    directory,
+                    &graph.name,
+                    graph.max_parallelism,
+                    options.retained_checkpoints,
+                )?)
             }
             _ => None,
         };
-        let deployment = deploy(&graph, options.queue_bytes, threads, snapshot.as_ref())?;
+        let mut deployment = deploy(&graph, options.queue_bytes, threads, snapshot.as_ref())?;
         let restored = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
-        Ok(Job { deployment, options, storage, restored, cancel: Arc::new(AtomicBool::new(false)), clock })
+        let env = StepEnvironment {
+            now: clock.now(),
+            batch_rows: options.batch_rows,
+            batch_bytes: options.batch_bytes,
+            checkpoint: restored,
+        };
+        deployment
+            .tasks
+            .iter_mut()
+            .try_for_each(|task| task.prime(&env))?;
+        Ok(Job {
+            deployment,
+            options,
+            storage,
+            restored,
+            cancel: Arc::new(AtomicBool::new(false)),
+            clock,
+        })
     }
 
     /// Setting it stops the job soon, without error.
@@ -113,18 +155,45 @@ impl Job {
 
     /// Runs the job to its end. `progress` is called about ten times a second from the calling thread.
     pub fn run(self, progress: &mut dyn FnMut(&JobMetrics, Progress)) -> Result<JobOutcome> {
-        let Job { deployment, options, storage, restored, cancel, clock } = self;
-        let shared = Arc::new(Shared { requested: AtomicU64::new(restored.0), completed: AtomicU64::new(restored.0), cancel, clock, options: options.clone() });
+        let Job {
+            deployment,
+            options,
+            storage,
+            restored,
+            cancel,
+            clock,
+        } = self;
+        let shared = Arc::new(Shared {
+            requested: AtomicU64::new(restored.0),
+            completed: AtomicU64::new(restored.0),
+            cancel,
+            clock,
+            options: options.clone(),
+        });
         let metrics = Arc::new(deployment.metrics);
         let (sender, receiver) = report_channel();
         let task_count = deployment.tasks.len();
         let mut tasks: Vec<Option<Task>> = deployment.tasks.into_iter().map(Some).collect();
         let mut threads = Vec::new();
         for (number, indices) in deployment.threads.into_iter().enumerate() {
-            let mine: Vec<Task> = indices.into_iter().filter_map(|index| tasks[index].take()).collect();
-            let worker = Worker { tasks: mine, shared: shared.clone(), parker: deployment.parkers[number].clone(), reports: sender.clone(), notified: restored };
-            let thread = std::thread::Builder::new().name(format!("volley-{number}")).spawn(move || worker.run());
-            threads.push(thread.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?);
+            let mine: Vec<Task> = indices
+                .into_iter()
+                .filter_map(|index| tasks[index].take())
+                .collect();
+            let worker = Worker {
+                tasks: mine,
+                shared: shared.clone(),
+                parker: deployment.parkers[number].clone(),
+                reports: sender.clone(),
+                notified: restored,
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("volley-{number}"))
+                .spawn(move || worker.run());
+            threads.push(
+                thread
+                    .map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?,
+            );
         }
         drop(sender);
         let mut coordinator = Coordinator {
@@ -142,7 +211,11 @@ impl Job {
         }
         let mut finished: Vec<Task> = Vec::new();
         for thread in threads {
-            finished.extend(thread.join().map_err(|_| Error::internal("a compute thread panicked"))?);
+            finished.extend(
+                thread
+                    .join()
+                    .map_err(|_| Error::internal("a compute thread panicked"))?,
+            );
         }
         result?;
         if shared.cancel.load(Ordering::SeqCst) {
@@ -184,12 +257,18 @@ struct Coordinator {
 }
 
 impl Coordinator {
-    fn run(&mut self, reports: &ReportReceiver<Report>, progress: &mut dyn FnMut(&JobMetrics, Progress)) -> Result<()> {
+    fn run(
+        &mut self,
+        reports: &ReportReceiver<Report>,
+        progress: &mut dyn FnMut(&JobMetrics, Progress),
+    ) -> Result<()> {
         const TICK: Duration = Duration::from_millis(100);
         let mut running = self.parkers.len();
         let mut last_progress = Instant::now();
         while running > 0 {
-            let wait = self.next_checkpoint.map_or(TICK, |next| next.saturating_duration_since(Instant::now()).min(TICK));
+            let wait = self.next_checkpoint.map_or(TICK, |next| {
+                next.saturating_duration_since(Instant::now()).min(TICK)
+            });
             match reports.recv_timeout(wait) {
                 Ok(Report::Task(report)) => self.take(report)?,
                 Ok(Report::Failed(error)) => return Err(error),
@@ -212,7 +291,10 @@ impl Coordinator {
 
     fn take(&mut self, report: TaskReport) -> Result<()> {
         let complete = match report.checkpoint {
-            Some(checkpoint) => self.checkpoints.acknowledge(report.task, checkpoint, report.snapshots),
+            Some(checkpoint) => {
+                self.checkpoints
+                    .acknowledge(report.task, checkpoint, report.snapshots)
+            }
             None => self.checkpoints.task_ended(report.task, report.snapshots),
         };
         match complete {
@@ -226,14 +308,19 @@ impl Coordinator {
             storage.write(snapshot)?;
         }
         self.metrics.count_checkpoint();
-        self.shared.completed.store(snapshot.checkpoint.0, Ordering::SeqCst);
+        self.shared
+            .completed
+            .store(snapshot.checkpoint.0, Ordering::SeqCst);
         self.next_checkpoint = next_checkpoint(&self.shared.options);
         self.wake_all();
         Ok(())
     }
 
     fn trigger_when_due(&mut self) {
-        if self.next_checkpoint.is_none_or(|next| next > Instant::now()) {
+        if self
+            .next_checkpoint
+            .is_none_or(|next| next > Instant::now())
+        {
             return;
         }
         if let Some(checkpoint) = self.checkpoints.trigger() {
@@ -260,7 +347,12 @@ struct Worker {
 impl Worker {
     fn run(mut self) -> Vec<Task> {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.turn()));
-        let result = outcome.unwrap_or_else(|panic| Err(Error::internal(format!("a task panicked: {}", panic_message(&*panic)))));
+        let result = outcome.unwrap_or_else(|panic| {
+            Err(Error::internal(format!(
+                "a task panicked: {}",
+                panic_message(&*panic)
+            )))
+        });
         let report = match result {
             Ok(()) => Report::ThreadEnded,
             Err(error) => Report::Failed(error),
@@ -280,7 +372,13 @@ impl Worker {
                 match task.step(&env)? {
                     Step::Progress => progressed = true,
                     Step::Finished => finished += 1,
-                    Step::Idle { until: time } => until = time.map(|time| time.millis()).into_iter().chain(until).min(),
+                    Step::Idle { until: time } => {
+                        until = time
+                            .map(|time| time.millis())
+                            .into_iter()
+                            .chain(until)
+                            .min()
+                    }
                 }
                 while let Some(report) = task.reports.pop_front() {
                     progressed = true;
@@ -291,7 +389,9 @@ impl Worker {
                 return Ok(());
             }
             if !progressed {
-                let wait = until.map_or(LONGEST_SLEEP, |time| Duration::from_millis((time - env.now.millis()).max(1) as u64));
+                let wait = until.map_or(LONGEST_SLEEP, |time| {
+                    Duration::from_millis((time - env.now.millis()).max(1) as u64)
+                });
                 self.parker.park(wait.min(LONGEST_SLEEP));
             }
         }
@@ -301,25 +401,41 @@ impl Worker {
     fn environment(&self) -> StepEnvironment {
         let options = &self.shared.options;
         let checkpoint = CheckpointId(self.shared.requested.load(Ordering::Relaxed));
-        StepEnvironment { now: self.shared.clock.now(), batch_rows: options.batch_rows, batch_bytes: options.batch_bytes, checkpoint }
+        StepEnvironment {
+            now: self.shared.clock.now(),
+            batch_rows: options.batch_rows,
+            batch_bytes: options.batch_bytes,
+            checkpoint,
+        }
     }
 
     fn notify(&mut self) -> Result<()> {
         let completed = CheckpointId(self.shared.completed.load(Ordering::Relaxed));
         if completed > self.notified {
             self.notified = completed;
-            self.tasks.iter_mut().try_for_each(|task| task.notify_checkpoint_complete(completed))?;
+            self.tasks
+                .iter_mut()
+                .try_for_each(|task| task.notify_checkpoint_complete(completed))?;
         }
         Ok(())
     }
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
 }
 
 /// Makes the tasks of a graph and the channels between them.
-pub(crate) fn deploy(graph: &JobGraph, queue_bytes: usize, threads: usize, snapshot: Option<&JobSnapshot>) -> Result<Deployment> {
+pub(crate) fn deploy(
+    graph: &JobGraph,
+    queue_bytes: usize,
+    threads: usize,
+    snapshot: Option<&JobSnapshot>,
+) -> Result<Deployment> {
     if let Some(snapshot) = snapshot {
         snapshot.check_operators(&uids(graph))?;
     }
@@ -328,40 +444,79 @@ pub(crate) fn deploy(graph: &JobGraph, queue_bytes: usize, threads: usize, snaps
     let mut metrics = JobMetrics::default();
     let (mut tasks, mut by_thread) = (Vec::new(), vec![Vec::new(); threads]);
     for (number, vertex) in graph.vertices.iter().enumerate() {
-        let counters: Vec<_> = vertex.chain.iter().map(|node| metrics.operator(&node.name)).collect();
+        let counters: Vec<_> = vertex
+            .chain
+            .iter()
+            .map(|node| metrics.operator(&node.name))
+            .collect();
         let splits = initial_splits(vertex, snapshot)?;
         for index in 0..vertex.parallelism {
-            let subtask = Subtask { index, parallelism: vertex.parallelism, max_parallelism: graph.max_parallelism };
+            let subtask = Subtask {
+                index,
+                parallelism: vertex.parallelism,
+                max_parallelism: graph.max_parallelism,
+            };
             let head = match &vertex.head {
                 VertexHead::Source(source) => {
                     let mut operator = (source.build)(subtask)?;
-                    let mine = splits.iter().skip(index).step_by(vertex.parallelism).cloned().collect();
+                    let mine = splits
+                        .iter()
+                        .skip(index)
+                        .step_by(vertex.parallelism)
+                        .cloned()
+                        .collect();
                     if snapshot.is_none() {
                         operator.add_splits(mine)?;
                     }
                     let own = metrics.source();
                     let ctx = Context::new(subtask, metrics.operator(&source.name));
-                    Head::Source(Box::new(SourceHead::new(source.uid.clone(), operator, ctx, own)))
+                    Head::Source(Box::new(SourceHead::new(
+                        source.uid.clone(),
+                        operator,
+                        ctx,
+                        own,
+                    )))
                 }
-                VertexHead::Inputs => Head::Gate(InputGate::new(wiring.take_receivers(VertexId(number), index))),
+                VertexHead::Inputs => Head::Gate(InputGate::new(
+                    wiring.take_receivers(VertexId(number), index),
+                )),
             };
             let mut slots = Vec::new();
             for (node, counters) in vertex.chain.iter().zip(&counters) {
                 let operator = checked(&node.name, (node.build)(subtask)?);
-                slots.push(Slot::new(node.uid.clone(), node.name.clone(), operator, Context::new(subtask, counters.clone()), node.keeps_late_rows));
+                slots.push(Slot::new(
+                    node.uid.clone(),
+                    node.name.clone(),
+                    operator,
+                    Context::new(subtask, counters.clone()),
+                    node.keeps_late_rows,
+                ));
             }
-            let (router, late) = (wiring.router(VertexId(number), index, EdgeKind::Results), wiring.router(VertexId(number), index, EdgeKind::LateRows));
+            let (router, late) = (
+                wiring.router(VertexId(number), index, EdgeKind::Results),
+                wiring.router(VertexId(number), index, EdgeKind::LateRows),
+            );
             by_thread[index % threads].push(tasks.len());
             tasks.push(Task::new(tasks.len(), head, slots, router, late));
         }
     }
     if let Some(snapshot) = snapshot {
-        tasks.iter_mut().try_for_each(|task| task.restore(snapshot))?;
+        tasks
+            .iter_mut()
+            .try_for_each(|task| task.restore(snapshot))?;
     }
-    Ok(Deployment { tasks, metrics, threads: by_thread, parkers })
+    Ok(Deployment {
+        tasks,
+        metrics,
+        threads: by_thread,
+        parkers,
+    })
 }
 
-fn initial_splits(vertex: &Vertex, snapshot: Option<&JobSnapshot>) -> Result<Vec<crate::connectors::SplitState>> {
+fn initial_splits(
+    vertex: &Vertex,
+    snapshot: Option<&JobSnapshot>,
+) -> Result<Vec<crate::connectors::SplitState>> {
     match &vertex.head {
         VertexHead::Source(source) if snapshot.is_none() => (source.splits)(),
         _ => Ok(Vec::new()),
@@ -369,11 +524,22 @@ fn initial_splits(vertex: &Vertex, snapshot: Option<&JobSnapshot>) -> Result<Vec
 }
 
 fn uids(graph: &JobGraph) -> BTreeSet<&str> {
-    let heads = graph.vertices.iter().filter_map(|vertex| match &vertex.head {
-        VertexHead::Source(source) => Some(source.uid.as_str()),
-        VertexHead::Inputs => None,
-    });
-    heads.chain(graph.vertices.iter().flat_map(|vertex| &vertex.chain).map(|node| node.uid.as_str())).collect()
+    let heads = graph
+        .vertices
+        .iter()
+        .filter_map(|vertex| match &vertex.head {
+            VertexHead::Source(source) => Some(source.uid.as_str()),
+            VertexHead::Inputs => None,
+        });
+    heads
+        .chain(
+            graph
+                .vertices
+                .iter()
+                .flat_map(|vertex| &vertex.chain)
+                .map(|node| node.uid.as_str()),
+        )
+        .collect()
 }
 
 /// The channels of all edges, before tasks take their ends.
@@ -389,13 +555,22 @@ struct Wiring<'a> {
 
 impl<'a> Wiring<'a> {
     fn new(graph: &'a JobGraph, queue_bytes: usize, parkers: &'a [Arc<Parker>]) -> Self {
-        let mut wiring = Wiring { graph, queue_bytes, parkers, receivers: Vec::new(), senders: Vec::new() };
+        let mut wiring = Wiring {
+            graph,
+            queue_bytes,
+            parkers,
+            receivers: Vec::new(),
+            senders: Vec::new(),
+        };
         graph.edges.iter().for_each(|edge| wiring.connect(edge));
         wiring
     }
 
     fn connect(&mut self, edge: &Edge) {
-        let (from, to) = (self.graph.vertices[edge.from.0].parallelism, self.graph.vertices[edge.to.0].parallelism);
+        let (from, to) = (
+            self.graph.vertices[edge.from.0].parallelism,
+            self.graph.vertices[edge.to.0].parallelism,
+        );
         let mut receivers: Vec<Vec<_>> = (0..to).map(|_| Vec::new()).collect();
         let mut senders = Vec::new();
         for sender in 0..from {
@@ -407,7 +582,11 @@ impl<'a> Wiring<'a> {
             let mut mine = Vec::new();
             for target in targets {
                 let threads = self.parkers.len();
-                let (near, far) = channel(self.queue_bytes, self.parkers[sender % threads].clone(), self.parkers[target % threads].clone());
+                let (near, far) = channel(
+                    self.queue_bytes,
+                    self.parkers[sender % threads].clone(),
+                    self.parkers[target % threads].clone(),
+                );
                 mine.push(Arc::new(near));
                 receivers[target].push(far);
             }
@@ -417,16 +596,45 @@ impl<'a> Wiring<'a> {
         self.senders.push(senders);
     }
 
-    fn take_receivers(&mut self, vertex: VertexId, subtask: usize) -> Vec<(super::channel::Receiver, InputIndex)> {
+    fn take_receivers(
+        &mut self,
+        vertex: VertexId,
+        subtask: usize,
+    ) -> Vec<(super::channel::Receiver, InputIndex)> {
         let mut taken = Vec::new();
-        for (number, edge) in self.graph.edges.iter().enumerate().filter(|(_, edge)| edge.to == vertex) {
-            taken.extend(std::mem::take(&mut self.receivers[number][subtask]).into_iter().map(|receiver| (receiver, edge.input)));
+        for (number, edge) in self
+            .graph
+            .edges
+            .iter()
+            .enumerate()
+            .filter(|(_, edge)| edge.to == vertex)
+        {
+            taken.extend(
+                std::mem::take(&mut self.receivers[number][subtask])
+                    .into_iter()
+                    .map(|receiver| (receiver, edge.input)),
+            );
         }
         taken
     }
 
     fn router(&self, vertex: VertexId, subtask: usize, kind: EdgeKind) -> Router {
-        let edges = self.graph.edges.iter().enumerate().filter(|(_, edge)| edge.from == vertex && edge.kind == kind);
-        Router::new(edges.map(|(number, edge)| OutputEdge::new(edge.partitioning.clone(), self.graph.max_parallelism, self.senders[number][subtask].clone())).collect())
+        let edges = self
+            .graph
+            .edges
+            .iter()
+            .enumerate()
+            .filter(|(_, edge)| edge.from == vertex && edge.kind == kind);
+        Router::new(
+            edges
+                .map(|(number, edge)| {
+                    OutputEdge::new(
+                        edge.partitioning.clone(),
+                        self.graph.max_parallelism,
+                        self.senders[number][subtask].clone(),
+                    )
+                })
+                .collect(),
+        )
     }
 }

@@ -45,7 +45,10 @@ impl JobMetrics {
 
     /// Counters for a new source subtask.
     pub(crate) fn source(&mut self) -> Arc<SourceMetrics> {
-        let metrics = Arc::new(SourceMetrics { records: AtomicU64::new(0), watermark: AtomicI64::new(i64::MIN) });
+        let metrics = Arc::new(SourceMetrics {
+            records: AtomicU64::new(0),
+            watermark: AtomicI64::new(i64::MIN),
+        });
         self.sources.push(metrics.clone());
         metrics
     }
@@ -56,25 +59,62 @@ impl JobMetrics {
 
     /// The counters by operator, in the order of the graph.
     pub fn operators(&self) -> impl Iterator<Item = (&str, &OperatorMetrics)> {
-        self.operators.iter().map(|(name, metrics)| (name.as_str(), &**metrics))
+        self.operators
+            .iter()
+            .map(|(name, metrics)| (name.as_str(), &**metrics))
     }
 
     /// The sums over all operators, by Flink's metric names.
     pub fn totals(&self) -> BTreeMap<String, u64> {
-        let sum = |counter: fn(&OperatorMetrics) -> &AtomicU64| self.operators.iter().map(|(_, metrics)| counter(metrics).load(Ordering::Relaxed)).sum();
+        let sum = |counter: fn(&OperatorMetrics) -> &AtomicU64| {
+            self.operators
+                .iter()
+                .map(|(_, metrics)| counter(metrics).load(Ordering::Relaxed))
+                .sum()
+        };
         BTreeMap::from([
-            ("numRecordsIn".to_string(), sum(|metrics| &metrics.records_in)),
-            ("numRecordsOut".to_string(), sum(|metrics| &metrics.records_out)),
-            ("numLateRecordsDropped".to_string(), sum(|metrics| &metrics.late_records_dropped)),
-            ("numNullRowTimeRecordsDropped".to_string(), sum(|metrics| &metrics.null_row_time_records_dropped)),
+            (
+                "numRecordsIn".to_string(),
+                sum(|metrics| &metrics.records_in),
+            ),
+            (
+                "numRecordsOut".to_string(),
+                sum(|metrics| &metrics.records_out),
+            ),
+            (
+                "numLateRecordsDropped".to_string(),
+                sum(|metrics| &metrics.late_records_dropped),
+            ),
+            (
+                "numNullRowTimeRecordsDropped".to_string(),
+                sum(|metrics| &metrics.null_row_time_records_dropped),
+            ),
         ])
     }
 
     /// The numbers of the progress line.
     pub fn progress(&self) -> Progress {
-        let rows = self.sources.iter().map(|source| source.records.load(Ordering::Relaxed)).sum();
-        let watermark = self.sources.iter().map(|source| source.watermark.load(Ordering::Relaxed)).min().unwrap_or(i64::MIN);
-        let late_rows = self.operators.iter().map(|(_, metrics)| metrics.late_records_dropped.load(Ordering::Relaxed)).sum();
-        Progress { rows, watermark: EventTime(watermark), late_rows, checkpoints: self.checkpoints.load(Ordering::Relaxed) }
+        let rows = self
+            .sources
+            .iter()
+            .map(|source| source.records.load(Ordering::Relaxed))
+            .sum();
+        let watermark = self
+            .sources
+            .iter()
+            .map(|source| source.watermark.load(Ordering::Relaxed))
+            .min()
+            .unwrap_or(i64::MIN);
+        let late_rows = self
+            .operators
+            .iter()
+            .map(|(_, metrics)| metrics.late_records_dropped.load(Ordering::Relaxed))
+            .sum();
+        Progress {
+            rows,
+            watermark: EventTime(watermark),
+            late_rows,
+            checkpoints: self.checkpoints.load(Ordering::Relaxed),
+        }
     }
 }

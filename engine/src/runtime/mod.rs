@@ -15,7 +15,9 @@ mod stepper;
 mod task;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use graph::{ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead, VertexId};
+pub use graph::{
+    ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead, VertexId,
+};
 pub use job::{Job, JobOptions, JobOutcome};
 pub use metrics::{JobMetrics, Progress};
 pub use stepper::{DeterministicStepper, StepperOptions};

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
-use rand::SeedableRng;
 
 use super::clock::{Clock, ManualClock};
 use super::graph::JobGraph;
@@ -35,7 +35,12 @@ pub struct StepperOptions {
 
 impl Default for StepperOptions {
     fn default() -> Self {
-        StepperOptions { batch_rows: 8192, batch_bytes: 1 << 20, queue_bytes: 8 << 20, order_seed: None }
+        StepperOptions {
+            batch_rows: 8192,
+            batch_bytes: 1 << 20,
+            queue_bytes: 8 << 20,
+            order_seed: None,
+        }
     }
 }
 
@@ -53,10 +58,15 @@ pub struct DeterministicStepper {
 
 impl DeterministicStepper {
     /// Deploys a job, from a snapshot where one is given.
-    pub fn new(graph: JobGraph, options: StepperOptions, clock: ManualClock, snapshot: Option<&JobSnapshot>) -> Result<Self> {
+    pub fn new(
+        graph: JobGraph,
+        options: StepperOptions,
+        clock: ManualClock,
+        snapshot: Option<&JobSnapshot>,
+    ) -> Result<Self> {
         let deployment = deploy(&graph, options.queue_bytes, 1, snapshot)?;
         let last = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
-        Ok(DeterministicStepper {
+        let mut stepper = DeterministicStepper {
             coordinator: CheckpointCoordinator::new(deployment.tasks.len(), last),
             tasks: deployment.tasks,
             metrics: Arc::new(deployment.metrics),
@@ -65,7 +75,23 @@ impl DeterministicStepper {
             clock,
             order: options.order_seed.map(SmallRng::seed_from_u64),
             options,
-        })
+        };
+        let env = stepper.environment();
+        stepper
+            .tasks
+            .iter_mut()
+            .try_for_each(|task| task.prime(&env))?;
+        (0..stepper.tasks.len()).for_each(|index| stepper.take_reports(index));
+        Ok(stepper)
+    }
+
+    fn environment(&self) -> StepEnvironment {
+        StepEnvironment {
+            now: self.clock.now(),
+            batch_rows: self.options.batch_rows,
+            batch_bytes: self.options.batch_bytes,
+            checkpoint: self.requested,
+        }
     }
 
     /// Steps all tasks until nothing can move without new input or a later time.
@@ -96,7 +122,9 @@ impl DeterministicStepper {
 
     /// Takes a checkpoint, waits until it is complete and tells everybody (sinks commit). `None` when the job has ended.
     pub fn checkpoint(&mut self) -> Result<Option<JobSnapshot>> {
-        let Some(snapshot) = self.checkpoint_without_notify()? else { return Ok(None) };
+        let Some(snapshot) = self.checkpoint_without_notify()? else {
+            return Ok(None);
+        };
         self.notify_checkpoint_complete(snapshot.checkpoint)?;
         Ok(Some(snapshot))
     }
@@ -109,7 +137,9 @@ impl DeterministicStepper {
         self.run_until_idle()?;
         match self.completed.take() {
             Some(snapshot) => Ok(Some(snapshot)),
-            None => Err(Error::internal("a checkpoint did not complete although the job came to rest")),
+            None => Err(Error::internal(
+                "a checkpoint did not complete although the job came to rest",
+            )),
         }
     }
 
@@ -127,7 +157,9 @@ impl DeterministicStepper {
     /// Tells all tasks that a checkpoint is complete: sinks commit.
     pub fn notify_checkpoint_complete(&mut self, checkpoint: CheckpointId) -> Result<()> {
         self.metrics.count_checkpoint();
-        self.tasks.iter_mut().try_for_each(|task| task.notify_checkpoint_complete(checkpoint))
+        self.tasks
+            .iter_mut()
+            .try_for_each(|task| task.notify_checkpoint_complete(checkpoint))
     }
 
     /// Whether every task has ended. The sinks' last writes are committed by [`DeterministicStepper::commit_end`].
@@ -137,7 +169,9 @@ impl DeterministicStepper {
 
     /// The whole job has ended well: sinks commit what they hold.
     pub fn commit_end(&mut self) -> Result<()> {
-        self.tasks.iter_mut().try_for_each(|task| task.notify_checkpoint_complete(CheckpointId(u64::MAX)))
+        self.tasks
+            .iter_mut()
+            .try_for_each(|task| task.notify_checkpoint_complete(CheckpointId(u64::MAX)))
     }
 
     /// Sums of the counters by Flink's metric names.
@@ -156,7 +190,7 @@ impl DeterministicStepper {
         }
         let mut progressed = false;
         for index in order {
-            let env = StepEnvironment { now: self.clock.now(), batch_rows: self.options.batch_rows, batch_bytes: self.options.batch_bytes, checkpoint: self.requested };
+            let env = self.environment();
             let before = self.tasks[index].is_finished();
             let step = self.tasks[index].step(&env)?;
             progressed |= step == Step::Progress || (step == Step::Finished && !before);
@@ -168,7 +202,10 @@ impl DeterministicStepper {
     fn take_reports(&mut self, index: usize) {
         while let Some(report) = self.tasks[index].reports.pop_front() {
             let completed = match report.checkpoint {
-                Some(checkpoint) => self.coordinator.acknowledge(report.task, checkpoint, report.snapshots),
+                Some(checkpoint) => {
+                    self.coordinator
+                        .acknowledge(report.task, checkpoint, report.snapshots)
+                }
                 None => self.coordinator.task_ended(report.task, report.snapshots),
             };
             if completed.is_some() {

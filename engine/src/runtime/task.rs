@@ -16,9 +16,11 @@ use super::metrics::SourceMetrics;
 use crate::checkpoint::JobSnapshot;
 use crate::connectors::source::PollRequest;
 use crate::error::{Error, Result};
-use crate::operators::{Context, Flow, InputIndex, Operator, Output, SourceOperator, SourceStatus, late_rows_batch};
+use crate::operators::{
+    Context, Flow, InputIndex, Operator, Output, SourceOperator, SourceStatus, late_rows_batch,
+};
 use crate::state::StateSnapshot;
-use crate::stream::{CheckpointBarrier, CheckpointId, StreamElement};
+use crate::stream::{CheckpointBarrier, CheckpointId, StreamElement, WatermarkStatus};
 use crate::types::{EventTime, ProcessingTime};
 
 /// The surroundings of one step.
@@ -96,6 +98,8 @@ pub(crate) struct Slot {
 enum Pending {
     Call,
     FlushBeforeBarrier(CheckpointBarrier),
+    /// Behind an idle input time goes on without it, so nothing may be held back.
+    FlushBeforeIdle,
     FlushBeforeEnd,
     Finish,
 }
@@ -112,15 +116,36 @@ struct TimeState {
 const TIME: &str = "$time";
 
 impl SourceHead {
-    pub(crate) fn new(uid: String, operator: SourceOperator, ctx: Context, metrics: Arc<SourceMetrics>) -> Self {
-        SourceHead { uid, operator, ctx, out: Output::new(false), metrics, last_checkpoint: CheckpointId(0), pending_until: None, ended: false }
+    pub(crate) fn new(
+        uid: String,
+        operator: SourceOperator,
+        ctx: Context,
+        metrics: Arc<SourceMetrics>,
+    ) -> Self {
+        SourceHead {
+            uid,
+            operator,
+            ctx,
+            out: Output::new(false),
+            metrics,
+            last_checkpoint: CheckpointId(0),
+            pending_until: None,
+            ended: false,
+        }
     }
 
     fn pop(&mut self) -> Option<StreamElement> {
         let element = self.out.pop()?;
         match &element {
-            StreamElement::Batch(batch) => drop(self.metrics.records.fetch_add(batch.num_rows() as u64, Ordering::Relaxed)),
-            StreamElement::Watermark(watermark) => self.metrics.watermark.store(watermark.millis(), Ordering::Relaxed),
+            StreamElement::Batch(batch) => drop(
+                self.metrics
+                    .records
+                    .fetch_add(batch.num_rows() as u64, Ordering::Relaxed),
+            ),
+            StreamElement::Watermark(watermark) => self
+                .metrics
+                .watermark
+                .store(watermark.millis(), Ordering::Relaxed),
             _ => {}
         }
         Some(element)
@@ -128,9 +153,15 @@ impl SourceHead {
 
     fn poll(&mut self, env: &StepEnvironment) -> Result<bool> {
         self.ctx.set_processing_time(env.now);
-        let request = PollRequest { max_rows: env.batch_rows, max_bytes: env.batch_bytes, now: env.now };
-        match self.operator.poll(&mut self.ctx, &request, &mut self.out)? {
-            SourceStatus::Emitted => self.pending_until = None,
+        let request = PollRequest {
+            max_rows: env.batch_rows,
+            max_bytes: env.batch_bytes,
+            now: env.now,
+        };
+        let status = self.operator.poll(&mut self.ctx, &request, &mut self.out)?;
+        self.pending_until = None;
+        match status {
+            SourceStatus::Emitted => return Ok(true),
             SourceStatus::Pending(until) => self.pending_until = until,
             SourceStatus::Ended => {
                 self.ended = true;
@@ -148,12 +179,31 @@ impl SourceHead {
 }
 
 impl Slot {
-    pub(crate) fn new(uid: String, name: String, operator: Box<dyn Operator>, ctx: Context, keeps_late_rows: bool) -> Self {
-        Slot { uid, name, operator, ctx, queue: VecDeque::new(), out: Output::new(keeps_late_rows), pending: None }
+    pub(crate) fn new(
+        uid: String,
+        name: String,
+        operator: Box<dyn Operator>,
+        ctx: Context,
+        keeps_late_rows: bool,
+    ) -> Self {
+        Slot {
+            uid,
+            name,
+            operator,
+            ctx,
+            queue: VecDeque::new(),
+            out: Output::new(keeps_late_rows),
+            pending: None,
+        }
     }
 
     /// Does one thing if there is one to do: goes on with a blocked call, or takes the next element.
-    fn advance(&mut self, now: ProcessingTime, emitted: EventTime, collected: &mut Vec<(String, StateSnapshot)>) -> Result<bool> {
+    fn advance(
+        &mut self,
+        now: ProcessingTime,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<bool> {
         self.ctx.set_processing_time(now);
         if let Some(pending) = self.pending {
             if !self.out.is_empty() {
@@ -168,33 +218,69 @@ impl Slot {
         if self.out.is_full() {
             return Ok(false);
         }
-        let Some((input, element)) = self.queue.pop_front() else { return Ok(false) };
+        let Some((input, element)) = self.queue.pop_front() else {
+            return Ok(false);
+        };
         self.process(input, element, emitted, collected)?;
         Ok(true)
     }
 
-    fn process(&mut self, input: InputIndex, element: StreamElement, emitted: EventTime, collected: &mut Vec<(String, StateSnapshot)>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: InputIndex,
+        element: StreamElement,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<()> {
         let (flow, pending) = match element {
             StreamElement::Batch(batch) => {
-                self.ctx.metrics().records_in.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-                (self.operator.process_batch(&mut self.ctx, input, batch, &mut self.out)?, Pending::Call)
+                self.ctx
+                    .metrics()
+                    .records_in
+                    .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                (
+                    self.operator
+                        .process_batch(&mut self.ctx, input, batch, &mut self.out)?,
+                    Pending::Call,
+                )
             }
             StreamElement::Watermark(watermark) if watermark > self.ctx.watermark() => {
                 self.ctx.advance_watermark(watermark);
-                (self.operator.process_watermark(&mut self.ctx, watermark, &mut self.out)?, Pending::Call)
+                (
+                    self.operator
+                        .process_watermark(&mut self.ctx, watermark, &mut self.out)?,
+                    Pending::Call,
+                )
             }
             StreamElement::Watermark(_) => return Ok(()),
-            status @ StreamElement::Status(_) => {
-                self.out.element(status);
+            StreamElement::Status(WatermarkStatus::Active) => {
+                self.out
+                    .element(StreamElement::Status(WatermarkStatus::Active));
                 return Ok(());
             }
-            StreamElement::Barrier(barrier) => (self.operator.flush_bundle(&mut self.ctx, &mut self.out)?, Pending::FlushBeforeBarrier(barrier)),
-            StreamElement::End => (self.operator.flush_bundle(&mut self.ctx, &mut self.out)?, Pending::FlushBeforeEnd),
+            StreamElement::Status(WatermarkStatus::Idle) => (
+                self.operator.flush_bundle(&mut self.ctx, &mut self.out)?,
+                Pending::FlushBeforeIdle,
+            ),
+            StreamElement::Barrier(barrier) => (
+                self.operator.flush_bundle(&mut self.ctx, &mut self.out)?,
+                Pending::FlushBeforeBarrier(barrier),
+            ),
+            StreamElement::End => (
+                self.operator.flush_bundle(&mut self.ctx, &mut self.out)?,
+                Pending::FlushBeforeEnd,
+            ),
         };
         self.after_call(flow, pending, emitted, collected)
     }
 
-    fn after_call(&mut self, flow: Flow, pending: Pending, emitted: EventTime, collected: &mut Vec<(String, StateSnapshot)>) -> Result<()> {
+    fn after_call(
+        &mut self,
+        flow: Flow,
+        pending: Pending,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<()> {
         match flow {
             Flow::Done => self.complete(pending, emitted, collected),
             Flow::Blocked => {
@@ -205,9 +291,19 @@ impl Slot {
     }
 
     /// What follows a completed call.
-    fn complete(&mut self, pending: Pending, emitted: EventTime, collected: &mut Vec<(String, StateSnapshot)>) -> Result<()> {
+    fn complete(
+        &mut self,
+        pending: Pending,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<()> {
         match pending {
             Pending::Call => Ok(()),
+            Pending::FlushBeforeIdle => {
+                self.out
+                    .element(StreamElement::Status(WatermarkStatus::Idle));
+                Ok(())
+            }
             Pending::FlushBeforeBarrier(barrier) => {
                 collected.push(self.snapshot(barrier.checkpoint, emitted)?);
                 self.out.element(StreamElement::Barrier(barrier));
@@ -225,50 +321,98 @@ impl Slot {
         }
     }
 
-    fn snapshot(&mut self, checkpoint: CheckpointId, emitted: EventTime) -> Result<(String, StateSnapshot)> {
+    fn snapshot(
+        &mut self,
+        checkpoint: CheckpointId,
+        emitted: EventTime,
+    ) -> Result<(String, StateSnapshot)> {
         let mut snapshot = self.operator.snapshot_state(&mut self.ctx, checkpoint)?;
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok((self.uid.clone(), snapshot))
     }
 
-    fn fire_timer(&mut self, now: ProcessingTime, emitted: EventTime, collected: &mut Vec<(String, StateSnapshot)>) -> Result<bool> {
-        if self.pending.is_some() || self.operator.next_processing_timer().is_none_or(|due| due > now) {
+    fn fire_timer(
+        &mut self,
+        now: ProcessingTime,
+        emitted: EventTime,
+        collected: &mut Vec<(String, StateSnapshot)>,
+    ) -> Result<bool> {
+        if self.pending.is_some()
+            || self
+                .operator
+                .next_processing_timer()
+                .is_none_or(|due| due > now)
+        {
             return Ok(false);
         }
         self.ctx.set_processing_time(now);
-        let flow = self.operator.on_processing_time(&mut self.ctx, &mut self.out)?;
+        let flow = self
+            .operator
+            .on_processing_time(&mut self.ctx, &mut self.out)?;
         self.after_call(flow, Pending::Call, emitted, collected)?;
         Ok(true)
     }
 
     fn restore(&mut self, snapshot: &JobSnapshot) -> Result<EventTime> {
-        let Some(state) = snapshot.operators.get(&self.uid) else { return Ok(EventTime::MIN) };
+        let Some(state) = snapshot.operators.get(&self.uid) else {
+            return Ok(EventTime::MIN);
+        };
         let time = restored_time(state, &self.ctx)?;
         self.ctx.advance_watermark(time.watermark);
         let mine = state.for_key_groups(self.ctx.subtask().key_groups())?;
-        self.operator.restore_state(&mut self.ctx, mine).map_err(|error| error.context(format!("while restoring {}", self.name)))?;
+        self.operator
+            .restore_state(&mut self.ctx, mine)
+            .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
         Ok(time.emitted)
     }
 }
 
 fn time_state(ctx: &Context, emitted: EventTime) -> TimeState {
     let subtask = ctx.subtask();
-    TimeState { subtask: subtask.index, parallelism: subtask.parallelism, watermark: ctx.watermark(), emitted }
+    TimeState {
+        subtask: subtask.index,
+        parallelism: subtask.parallelism,
+        watermark: ctx.watermark(),
+        emitted,
+    }
 }
 
 /// The time at which this instance goes on: its own where the parallelism is the same, else the lowest of all.
 fn restored_time(state: &StateSnapshot, ctx: &Context) -> Result<TimeState> {
     let times: Vec<TimeState> = state.json(TIME)?;
     let subtask = ctx.subtask();
-    let own = times.iter().find(|time| time.subtask == subtask.index && time.parallelism == subtask.parallelism);
-    let lowest = |time: fn(&TimeState) -> EventTime| times.iter().map(time).min().unwrap_or(EventTime::MIN);
-    Ok(own.copied().unwrap_or_else(|| TimeState { watermark: lowest(|time| time.watermark), emitted: lowest(|time| time.emitted), ..time_state(ctx, EventTime::MIN) }))
+    let own = times
+        .iter()
+        .find(|time| time.subtask == subtask.index && time.parallelism == subtask.parallelism);
+    let lowest =
+        |time: fn(&TimeState) -> EventTime| times.iter().map(time).min().unwrap_or(EventTime::MIN);
+    Ok(own.copied().unwrap_or_else(|| TimeState {
+        watermark: lowest(|time| time.watermark),
+        emitted: lowest(|time| time.emitted),
+        ..time_state(ctx, EventTime::MIN)
+    }))
 }
 
 impl Task {
     /// A task; `late` is where its operators' late rows go.
-    pub(crate) fn new(index: usize, head: Head, slots: Vec<Slot>, router: Router, late: Router) -> Self {
-        Task { index, head, slots, router, late, emitted: EventTime::MIN, collected: Vec::new(), finished: false, reports: VecDeque::new() }
+    pub(crate) fn new(
+        index: usize,
+        head: Head,
+        slots: Vec<Slot>,
+        router: Router,
+        late: Router,
+    ) -> Self {
+        Task {
+            index,
+            head,
+            slots,
+            router,
+            late,
+            emitted: EventTime::MIN,
+            collected: Vec::new(),
+            finished: false,
+            reports: VecDeque::new(),
+        }
     }
 
     /// Takes up the state of a checkpoint, before the first step. Tells those behind where time stands.
@@ -308,14 +452,17 @@ impl Task {
         Ok(match (self.finished, progressed) {
             (true, _) => Step::Finished,
             (false, true) => Step::Progress,
-            (false, false) => Step::Idle { until: self.next_time() },
+            (false, false) => Step::Idle {
+                until: self.next_time(),
+            },
         })
     }
 
     /// Commits what belongs to a completed checkpoint. Also called on a task that has ended.
     pub(crate) fn notify_checkpoint_complete(&mut self, checkpoint: CheckpointId) -> Result<()> {
         for slot in &mut self.slots {
-            slot.operator.notify_checkpoint_complete(&mut slot.ctx, checkpoint)?;
+            slot.operator
+                .notify_checkpoint_complete(&mut slot.ctx, checkpoint)?;
         }
         match &mut self.head {
             Head::Source(source) => source.operator.notify_checkpoint_complete(),
@@ -323,21 +470,21 @@ impl Task {
         }
     }
 
-    /// Whether the task reads a source, so that a checkpoint begins here.
-    pub(crate) fn is_source(&self) -> bool {
-        matches!(self.head, Head::Source(_))
-    }
-
     /// Whether the task has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// The uid of the source at the head.
-    pub(crate) fn source_uid(&self) -> Option<&str> {
+    /// Before any row is read: a source subtask without splits says that it is idle or has ended, and the tasks behind it pass
+    /// that on. So who holds the watermark back does not depend on which thread is first.
+    pub(crate) fn prime(&mut self, env: &StepEnvironment) -> Result<()> {
         match &self.head {
-            Head::Source(source) => Some(&source.uid),
-            Head::Gate(_) => None,
+            Head::Source(source) if source.operator.has_splits() => Ok(()),
+            Head::Source(_) => self.step(env).map(drop),
+            Head::Gate(_) => {
+                while self.step(env)? == Step::Progress {}
+                Ok(())
+            }
         }
     }
 
@@ -347,7 +494,12 @@ impl Task {
             Head::Source(source) => source.out.is_empty(),
             Head::Gate(_) => true,
         };
-        head_clear && self.router.has_room() && self.slots.iter().all(|slot| slot.queue.is_empty() && slot.out.is_empty() && slot.pending.is_none())
+        head_clear
+            && self.router.has_room()
+            && self
+                .slots
+                .iter()
+                .all(|slot| slot.queue.is_empty() && slot.out.is_empty() && slot.pending.is_none())
     }
 
     /// When a timer of the task is due or its source wants to be polled again.
@@ -356,7 +508,11 @@ impl Task {
             Head::Source(source) => source.pending_until,
             Head::Gate(_) => None,
         };
-        self.slots.iter().filter_map(|slot| slot.operator.next_processing_timer()).chain(polled).min()
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.operator.next_processing_timer())
+            .chain(polled)
+            .min()
     }
 
     /// Carries elements down the chain until nothing moves.
@@ -371,7 +527,9 @@ impl Task {
     /// One move, the furthest down the chain that is possible.
     fn move_once(&mut self, now: ProcessingTime) -> Result<bool> {
         for index in (0..self.slots.len()).rev() {
-            if self.drain(index)? || self.slots[index].advance(now, self.emitted, &mut self.collected)? {
+            if self.drain(index)?
+                || self.slots[index].advance(now, self.emitted, &mut self.collected)?
+            {
                 return Ok(true);
             }
         }
@@ -384,7 +542,9 @@ impl Task {
         let mut moved = false;
         if index + 1 == self.slots.len() {
             while self.router.has_room() {
-                let Some(element) = self.slots[index].out.pop() else { break };
+                let Some(element) = self.slots[index].out.pop() else {
+                    break;
+                };
                 count_out(&self.slots[index].ctx, &element);
                 self.send(element)?;
                 moved = true;
@@ -404,7 +564,9 @@ impl Task {
     }
 
     fn drain_head(&mut self) -> Result<bool> {
-        let Head::Source(source) = &mut self.head else { return Ok(false) };
+        let Head::Source(source) = &mut self.head else {
+            return Ok(false);
+        };
         let mut moved = false;
         if let Some(first) = self.slots.first_mut() {
             if first.queue.is_empty() && first.pending.is_none() {
@@ -416,7 +578,9 @@ impl Task {
             return Ok(moved);
         }
         while self.router.has_room() {
-            let Head::Source(source) = &mut self.head else { break };
+            let Head::Source(source) = &mut self.head else {
+                break;
+            };
             let Some(element) = source.pop() else { break };
             self.send(element)?;
             moved = true;
@@ -428,7 +592,8 @@ impl Task {
         let slot = &mut self.slots[index];
         while let Some(late) = slot.out.pop_late() {
             if !self.late.is_empty() {
-                self.late.send(StreamElement::Batch(late_rows_batch(&slot.name, &late)?))?;
+                self.late
+                    .send(StreamElement::Batch(late_rows_batch(&slot.name, &late)?))?;
             }
         }
         Ok(())
@@ -453,7 +618,11 @@ impl Task {
 
     fn report(&mut self, checkpoint: Option<CheckpointId>) {
         let snapshots = std::mem::take(&mut self.collected);
-        self.reports.push_back(TaskReport { task: self.index, checkpoint, snapshots });
+        self.reports.push_back(TaskReport {
+            task: self.index,
+            checkpoint,
+            snapshots,
+        });
     }
 
     fn fire_timers(&mut self, now: ProcessingTime) -> Result<bool> {
@@ -473,20 +642,26 @@ impl Task {
                 }
                 if source.last_checkpoint < env.checkpoint {
                     source.last_checkpoint = env.checkpoint;
-                    let barrier = CheckpointBarrier { checkpoint: env.checkpoint };
-                    self.collected.push((source.uid.clone(), source.snapshot(self.emitted)?));
+                    let barrier = CheckpointBarrier {
+                        checkpoint: env.checkpoint,
+                    };
+                    self.collected
+                        .push((source.uid.clone(), source.snapshot(self.emitted)?));
                     source.out.element(StreamElement::Barrier(barrier));
                     return Ok(true);
                 }
                 let emitted = source.poll(env)?;
                 if source.ended {
-                    self.collected.push((source.uid.clone(), source.snapshot(self.emitted)?));
+                    self.collected
+                        .push((source.uid.clone(), source.snapshot(self.emitted)?));
                 }
                 Ok(emitted)
             }
             Head::Gate(gate) => match gate.next(env.batch_rows)? {
                 Some((input, element)) => {
-                    let first = self.slots.first_mut().ok_or_else(|| Error::internal("a task without a source has an operator"))?;
+                    let first = self.slots.first_mut().ok_or_else(|| {
+                        Error::internal("a task without a source has an operator")
+                    })?;
                     first.queue.push_back((input, element));
                     Ok(true)
                 }
@@ -498,6 +673,8 @@ impl Task {
 
 fn count_out(ctx: &Context, element: &StreamElement) {
     if let StreamElement::Batch(batch) = element {
-        ctx.metrics().records_out.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+        ctx.metrics()
+            .records_out
+            .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
     }
 }

@@ -84,12 +84,11 @@ fn cast_argument(argument: Expression, target: &LogicalType, call: &Call) -> Res
 /// `GROUPING(a)` and `GROUPING_ID(a, b)`: the bits of the arguments out of `$e`.
 pub(super) fn bind_grouping_id(binder: &mut ExpressionBinder, call: &Call) -> Result<Expression> {
     let Some(grouping) = binder.grouping.as_deref() else {
-        return Err(Error::user(format!(
-            "{} is not allowed in {}",
-            call.name, binder.clause
-        ))
-        .at(call.place)
-        .hint("it belongs to a query with GROUP BY"));
+        return Err(
+            Error::user(format!("{} is not allowed in {}", call.name, binder.clause))
+                .at(call.place)
+                .hint("it belongs to a query with GROUP BY"),
+        );
     };
     if call.arguments.is_empty() || call.distinct || call.filter.is_some() {
         return Err(Error::user(format!("{} takes grouping columns", call.name)).at(call.place));
@@ -97,7 +96,8 @@ pub(super) fn bind_grouping_id(binder: &mut ExpressionBinder, call: &Call) -> Re
     let mut result: Option<Expression> = None;
     for argument in call.arguments {
         let expr = binder.plain_argument(call, argument)?;
-        let input = ExpressionBinder::plain(binder.binder, binder.scope, binder.clause).bind(expr)?;
+        let input =
+            ExpressionBinder::plain(binder.binder, binder.scope, binder.clause).bind(expr)?;
         let position = grouping.position_of(&input).ok_or_else(|| {
             Error::user(format!(
                 "the argument {input} of {} is not in GROUP BY",
@@ -166,8 +166,10 @@ impl Binder<'_> {
             None => Position(None),
         };
         if sets.legacy.is_some() && sets.sets.len() > 1 {
-            return Err(Error::unsupported("GROUPING SETS together with a legacy group window")
-                .at(position.0));
+            return Err(
+                Error::unsupported("GROUPING SETS together with a legacy group window")
+                    .at(position.0),
+            );
         }
         Ok(Grouping::new(
             sets.expressions,
@@ -204,8 +206,9 @@ impl<'a> GroupingSets<'a> {
             Expr::Nested(inner) => return self.add(inner),
             Expr::Function(function) if legacy_window::is_group_window(function) => {
                 if self.legacy.is_some() {
-                    return Err(Error::user("GROUP BY has two group windows")
-                        .at(self.binder.place(item)));
+                    return Err(
+                        Error::user("GROUP BY has two group windows").at(self.binder.place(item))
+                    );
                 }
                 self.legacy = Some(legacy_window::bind_group_window(
                     self.binder,
@@ -221,8 +224,10 @@ impl<'a> GroupingSets<'a> {
             Expr::Rollup(columns) => rollup(&self.bind_sets(columns)?),
             Expr::Cube(columns) => {
                 if columns.len() > 12 {
-                    return Err(Error::user("CUBE of more than 12 columns has too many sets")
-                        .at(self.binder.place(item)));
+                    return Err(
+                        Error::user("CUBE of more than 12 columns has too many sets")
+                            .at(self.binder.place(item)),
+                    );
                 }
                 cube(&self.bind_sets(columns)?)
             }
@@ -255,9 +260,13 @@ impl<'a> GroupingSets<'a> {
         let mut binder = ExpressionBinder::plain(self.binder, self.scope, "GROUP BY");
         let bound = binder.bind(expr)?;
         if matches!(bound, Expression::Literal { .. }) {
-            return Err(Error::user(format!("GROUP BY {bound} groups by a constant"))
-                .at(self.binder.place(expr))
-                .hint("the position of a column in SELECT cannot be used here: write the column"));
+            return Err(
+                Error::user(format!("GROUP BY {bound} groups by a constant"))
+                    .at(self.binder.place(expr))
+                    .hint(
+                        "the position of a column in SELECT cannot be used here: write the column",
+                    ),
+            );
         }
         if let Some(index) = self.expressions.iter().position(|other| *other == bound) {
             return Ok(index);

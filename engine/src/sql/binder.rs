@@ -78,9 +78,7 @@ impl<'a> Binder<'a> {
 
     /// Where a part of the statement begins.
     pub(super) fn place(&self, part: &impl Placed) -> Option<SqlPosition> {
-        (self.view_depth == 0)
-            .then(|| part.position())
-            .flatten()
+        (self.view_depth == 0).then(|| part.position()).flatten()
     }
 
     /// Where a dotted name begins.
@@ -114,7 +112,10 @@ impl<'a> Binder<'a> {
                 ident.value
             ))
             .at(self.place(ident))
-            .hint(format!("names are quoted with back-ticks: `{}`", ident.value))),
+            .hint(format!(
+                "names are quoted with back-ticks: `{}`",
+                ident.value
+            ))),
         }
     }
 

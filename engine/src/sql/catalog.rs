@@ -196,13 +196,7 @@ impl Catalog {
         }
     }
 
-    fn missing_for_drop(
-        &self,
-        kind: ObjectKind,
-        name: &Name,
-        key: &str,
-        temporary: bool,
-    ) -> Error {
+    fn missing_for_drop(&self, kind: ObjectKind, name: &Name, key: &str, temporary: bool) -> Error {
         let error = if temporary {
             Error::user(format!("there is no temporary {} \"{key}\"", kind.word()))
         } else {
@@ -216,11 +210,9 @@ impl Catalog {
         } else {
             error
         };
-        error.at(place(name)).hint(suggestion::hint(
-            key,
-            "tables and views",
-            self.all_names(),
-        ))
+        error
+            .at(place(name))
+            .hint(suggestion::hint(key, "tables and views", self.all_names()))
     }
 }
 

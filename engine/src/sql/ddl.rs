@@ -122,16 +122,18 @@ impl Binder<'_> {
             .bind(expr)
             .map_err(|error| refer_to_computed(error, create))?;
         let value = visible.expand(bound);
-        let attribute = matches!(&value, Expression::Call { function, .. } if function == "PROCTIME")
-            .then_some(TimeAttribute::Proctime);
+        let attribute =
+            matches!(&value, Expression::Call { function, .. } if function == "PROCTIME")
+                .then_some(TimeAttribute::Proctime);
         let field = Field::new(self.name(name)?, value.logical_type().clone())
             .with_time_attribute(attribute);
         if field.logical_type.root == TypeRoot::Null {
-            return Err(
-                Error::user(format!("the computed column \"{}\" has no type", field.name))
-                    .at(self.place(name))
-                    .hint("cast NULL to a type"),
-            );
+            return Err(Error::user(format!(
+                "the computed column \"{}\" has no type",
+                field.name
+            ))
+            .at(self.place(name))
+            .hint("cast NULL to a type"));
         }
         visible.add(field.clone(), value.clone());
         Ok(ColumnSpec {
@@ -150,9 +152,7 @@ impl Binder<'_> {
             [] => return Ok(vec![]),
             [single] => single,
             [_, second, ..] => {
-                return Err(
-                    Error::user("a table has one PRIMARY KEY at most").at(second.position)
-                );
+                return Err(Error::user("a table has one PRIMARY KEY at most").at(second.position));
             }
         };
         self.refuse_duplicates(&key.columns.iter().collect::<Vec<_>>())?;
@@ -179,7 +179,12 @@ impl Binder<'_> {
             }
             columns[index].field.logical_type.nullable = false;
             let before = &columns[..index];
-            indices.push(before.iter().filter(|column| column.computed.is_none()).count());
+            indices.push(
+                before
+                    .iter()
+                    .filter(|column| column.computed.is_none())
+                    .count(),
+            );
         }
         Ok(indices)
     }
@@ -196,11 +201,11 @@ impl Binder<'_> {
         } = watermark;
         let place = self.place_of_name(name);
         let [single] = &name[..] else {
-            return Err(
-                Error::user("WATERMARK FOR takes a column of the table, not a field of a ROW")
-                    .at(place)
-                    .hint("make it a computed column first: ts AS r.ts, WATERMARK FOR ts AS …"),
-            );
+            return Err(Error::user(
+                "WATERMARK FOR takes a column of the table, not a field of a ROW",
+            )
+            .at(place)
+            .hint("make it a computed column first: ts AS r.ts, WATERMARK FOR ts AS …"));
         };
         let Some(column) = columns
             .iter()
@@ -228,13 +233,17 @@ impl Binder<'_> {
         let schema = Schema::new(columns.iter().map(|column| column.field.clone()).collect());
         let scope = Scope::of(&schema, None);
         let bound = ExpressionBinder::plain(self, &scope, "WATERMARK").bind(expression)?;
-        let expression = fit_watermark(bound, &target)
-            .map_err(|error| error.at(self.place(expression)))?;
+        let expression =
+            fit_watermark(bound, &target).map_err(|error| error.at(self.place(expression)))?;
         Ok(WatermarkSpec { column, expression })
     }
 
     /// The view that a CREATE VIEW declares.
-    pub(super) fn bind_create_view(&self, create: &CreateView, hints: &Hints) -> Result<CatalogView> {
+    pub(super) fn bind_create_view(
+        &self,
+        create: &CreateView,
+        hints: &Hints,
+    ) -> Result<CatalogView> {
         let CreateView {
             temporary: _,
             if_not_exists: _,

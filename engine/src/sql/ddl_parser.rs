@@ -168,7 +168,9 @@ impl StatementParser<'_> {
         }
         Err(Error::user("a primary key must be declared NOT ENFORCED")
             .at(place)
-            .hint("nothing checks it against the data, it is a promise: PRIMARY KEY (…) NOT ENFORCED"))
+            .hint(
+                "nothing checks it against the data, it is a promise: PRIMARY KEY (…) NOT ENFORCED",
+            ))
     }
 
     fn parse_column(&mut self, table: &mut CreateTable) -> Result<()> {

@@ -131,10 +131,7 @@ pub(super) fn create_table(table: &CatalogTable) -> String {
     }
     if !table.primary_key.is_empty() {
         let names: Vec<String> = key_names(table).iter().map(|name| quoted(name)).collect();
-        elements.push(format!(
-            "  PRIMARY KEY ({}) NOT ENFORCED",
-            names.join(", ")
-        ));
+        elements.push(format!("  PRIMARY KEY ({}) NOT ENFORCED", names.join(", ")));
     }
     let options: Vec<String> = table
         .options
@@ -158,7 +155,10 @@ pub(super) fn create_table(table: &CatalogTable) -> String {
 /// Secrets are not shown.
 fn shown(key: &str, value: &str) -> String {
     const SECRETS: [&str; 5] = ["password", "secret", "token", "apikey", "api-key"];
-    if SECRETS.iter().any(|secret| key.to_lowercase().contains(secret)) {
+    if SECRETS
+        .iter()
+        .any(|secret| key.to_lowercase().contains(secret))
+    {
         return "******".to_string();
     }
     escaped(value)

@@ -47,7 +47,9 @@ impl<'a> ExpressionBinder<'a> {
         let condition = self.bind(expr)?;
         match condition.logical_type().root {
             TypeRoot::Boolean => Ok(condition),
-            TypeRoot::Null => functions::implicit_cast(condition, &crate::types::LogicalType::BOOLEAN),
+            TypeRoot::Null => {
+                functions::implicit_cast(condition, &crate::types::LogicalType::BOOLEAN)
+            }
             _ => Err(Error::user(format!(
                 "the condition of {} is {}, not BOOLEAN",
                 self.clause,
@@ -67,7 +69,9 @@ impl<'a> ExpressionBinder<'a> {
             Expr::Nested(inner) => self.bind(inner),
             Expr::Identifier(ident) => self.bind_name(std::slice::from_ref(ident), place),
             Expr::CompoundIdentifier(parts) => self.bind_name(parts, place),
-            Expr::CompoundFieldAccess { root, access_chain } => self.bind_access(root, access_chain),
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                self.bind_access(root, access_chain)
+            }
             Expr::Value(ValueWithSpan { value, span: _ }) => {
                 bind_literal(value).map_err(|error| error.at(place))
             }
@@ -131,7 +135,12 @@ impl<'a> ExpressionBinder<'a> {
                 operand,
                 conditions,
                 else_result,
-            } => self.bind_case(operand.as_deref(), conditions, else_result.as_deref(), place),
+            } => self.bind_case(
+                operand.as_deref(),
+                conditions,
+                else_result.as_deref(),
+                place,
+            ),
             Expr::Extract {
                 field,
                 syntax,
@@ -160,7 +169,9 @@ impl<'a> ExpressionBinder<'a> {
                 trim_characters,
             } => {
                 if trim_characters.is_some() {
-                    return Err(self.binder.unsupported("TRIM(x, characters)", expr.as_ref()));
+                    return Err(self
+                        .binder
+                        .unsupported("TRIM(x, characters)", expr.as_ref()));
                 }
                 self.bind_trim(trim_where.as_ref(), trim_what.as_deref(), expr, place)
             }
@@ -182,25 +193,29 @@ impl<'a> ExpressionBinder<'a> {
                 let elements: Vec<&Expr> = elem.iter().collect();
                 self.call("ARRAY", &elements, place)
             }
-            Expr::Array(_) => Err(Error::user("syntax error: [ stands where an expression must stand")
-                .at(place)
-                .hint("an array is written ARRAY[…]")),
+            Expr::Array(_) => Err(Error::user(
+                "syntax error: [ stands where an expression must stand",
+            )
+            .at(place)
+            .hint("an array is written ARRAY[…]")),
             Expr::InSubquery { negated, .. } => Err(self.subquery_place(
-                if *negated { "NOT IN (SELECT …)" } else { "IN (SELECT …)" },
+                if *negated {
+                    "NOT IN (SELECT …)"
+                } else {
+                    "IN (SELECT …)"
+                },
                 expr,
             )),
-            Expr::Exists { negated, .. } => Err(self.subquery_place(
-                if *negated { "NOT EXISTS" } else { "EXISTS" },
-                expr,
-            )),
+            Expr::Exists { negated, .. } => {
+                Err(self.subquery_place(if *negated { "NOT EXISTS" } else { "EXISTS" }, expr))
+            }
             Expr::Subquery(_) => Err(self
                 .binder
                 .not_yet("a subquery as a value (scalar subquery)", expr)
                 .hint("join with the subquery in FROM")),
-            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => Err(Error::user(
-                "GROUPING SETS, CUBE and ROLLUP stand in GROUP BY only",
-            )
-            .at(place)),
+            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
+                Err(Error::user("GROUPING SETS, CUBE and ROLLUP stand in GROUP BY only").at(place))
+            }
             Expr::AtTimeZone { .. } => Err(self
                 .binder
                 .unsupported("AT TIME ZONE", expr)
@@ -238,7 +253,9 @@ impl<'a> ExpressionBinder<'a> {
 
     /// A name: a column, then fields of it.
     fn bind_name(&mut self, parts: &[Ident], place: Option<SqlPosition>) -> Result<Expression> {
-        parts.iter().try_for_each(|part| self.binder.name(part).map(|_| ()))?;
+        parts
+            .iter()
+            .try_for_each(|part| self.binder.name(part).map(|_| ()))?;
         let (column, taken) = self.scope.resolve(parts, place)?;
         if let Some(grouping) = &self.grouping {
             let grouped = grouping.column_of(&column);
@@ -255,7 +272,9 @@ impl<'a> ExpressionBinder<'a> {
             "column \"{column}\" must appear in GROUP BY or inside an aggregate function"
         ))
         .at(place)
-        .hint(format!("add {column} to GROUP BY, or use it in COUNT, SUM, MIN, MAX, …"))
+        .hint(format!(
+            "add {column} to GROUP BY, or use it in COUNT, SUM, MIN, MAX, …"
+        ))
     }
 
     fn bind_fields(&self, root: Expression, names: &[Ident]) -> Result<Expression> {
@@ -316,18 +335,17 @@ impl<'a> ExpressionBinder<'a> {
     fn bind_one_access(&mut self, input: Expression, access: &AccessExpr) -> Result<Expression> {
         match access {
             AccessExpr::Dot(Expr::Identifier(name)) => self.field(input, name),
-            AccessExpr::Dot(other) => {
-                Err(self.binder.unsupported(format!(".{}", shortened(other)), other))
-            }
+            AccessExpr::Dot(other) => Err(self
+                .binder
+                .unsupported(format!(".{}", shortened(other)), other)),
             AccessExpr::Subscript(Subscript::Index { index }) => {
                 let place = self.place(index);
                 let index = self.bind(index)?;
                 functions::bind_scalar("ITEM", vec![input, index], place)
             }
-            AccessExpr::Subscript(slice @ Subscript::Slice { .. }) => Err(Error::unsupported(
-                format!("the slice [{slice}]"),
-            )
-            .hint("use ARRAY_SLICE")),
+            AccessExpr::Subscript(slice @ Subscript::Slice { .. }) => {
+                Err(Error::unsupported(format!("the slice [{slice}]")).hint("use ARRAY_SLICE"))
+            }
         }
     }
 
@@ -378,7 +396,9 @@ impl<'a> ExpressionBinder<'a> {
                 }) => bind_number(&format!("-{digits}")).map_err(|error| error.at(place)),
                 _ => self.call("NEGATE", &[expr], place),
             },
-            other => Err(self.binder.unsupported(format!("the operator {other}"), expr)),
+            other => Err(self
+                .binder
+                .unsupported(format!("the operator {other}"), expr)),
         }
     }
 
@@ -424,7 +444,9 @@ impl<'a> ExpressionBinder<'a> {
             BinaryOperator::And => "AND",
             BinaryOperator::Or => "OR",
             other => {
-                return Err(self.binder.unsupported(format!("the operator {other}"), left));
+                return Err(self
+                    .binder
+                    .unsupported(format!("the operator {other}"), left));
             }
         };
         self.call(name, &[left, right], place)
@@ -528,7 +550,9 @@ impl<'a> ExpressionBinder<'a> {
     ) -> Result<Expression> {
         let mut arguments = vec![expr];
         if from.is_none() && length.is_some() {
-            return Err(self.binder.unsupported("SUBSTRING(x FOR n) without FROM", expr));
+            return Err(self
+                .binder
+                .unsupported("SUBSTRING(x FOR n) without FROM", expr));
         }
         arguments.extend(from);
         arguments.extend(length);

@@ -1,6 +1,8 @@
 //! FROM: tables, views, WITH queries, subqueries and table functions, with their aliases.
 
-use sqlparser::ast::{Ident, Query, TableAlias, TableAliasColumnDef, TableFactor, TableVersion, TableWithJoins};
+use sqlparser::ast::{
+    Ident, Query, TableAlias, TableAliasColumnDef, TableFactor, TableVersion, TableWithJoins,
+};
 
 use super::binder::{Binder, Environment};
 use super::catalog::{CatalogObject, CatalogTable, CatalogView, local_name};
@@ -168,10 +170,9 @@ impl Binder<'_> {
 
     fn refuse_version(&self, version: &TableVersion, factor: &TableFactor) -> Error {
         match version {
-            TableVersion::ForSystemTimeAsOf(_) => self.not_yet(
-                "FOR SYSTEM_TIME AS OF (temporal and lookup joins)",
-                factor,
-            ),
+            TableVersion::ForSystemTimeAsOf(_) => {
+                self.not_yet("FOR SYSTEM_TIME AS OF (temporal and lookup joins)", factor)
+            }
             other => self.unsupported(format!("the table version {other}"), factor),
         }
     }
@@ -268,7 +269,8 @@ impl Binder<'_> {
         name: &[Ident],
         environment: &Environment,
     ) -> Result<LogicalPlan> {
-        name.iter().try_for_each(|part| self.name(part).map(|_| ()))?;
+        name.iter()
+            .try_for_each(|part| self.name(part).map(|_| ()))?;
         if let [single] = name
             && let Some(plan) = environment.find(&single.value)
         {
@@ -298,7 +300,10 @@ impl Binder<'_> {
         match local_name(name) {
             Err(_) if self.view_depth > 0 => Err(Error::user(format!(
                 "there is no table or view {}",
-                name.iter().map(|part| part.value.as_str()).collect::<Vec<_>>().join(".")
+                name.iter()
+                    .map(|part| part.value.as_str())
+                    .collect::<Vec<_>>()
+                    .join(".")
             ))),
             result => result,
         }
@@ -344,15 +349,21 @@ impl Binder<'_> {
             .bind_query(&view.query, &Environment::default())
             .map_err(around)?;
         if plan.schema().len() != view.columns.len() {
-            return Err(around(Error::user(format!(
-                "view \"{}\" was created with {} columns, but its query now has {}",
-                view.name,
-                view.columns.len(),
-                plan.schema().len()
-            ))
-            .hint("create the view anew")));
+            return Err(around(
+                Error::user(format!(
+                    "view \"{}\" was created with {} columns, but its query now has {}",
+                    view.name,
+                    view.columns.len(),
+                    plan.schema().len()
+                ))
+                .hint("create the view anew"),
+            ));
         }
-        let names: Vec<Ident> = view.columns.iter().map(|name| Ident::with_quote('`', name)).collect();
+        let names: Vec<Ident> = view
+            .columns
+            .iter()
+            .map(|name| Ident::with_quote('`', name))
+            .collect();
         inner.rename(plan, &names, &view.name, &names[0])
     }
 }

@@ -100,8 +100,12 @@ impl ExpressionBinder<'_> {
             TRY_CAST_CALL => self.bind_cast(call, CastMode::Null),
             MAP_CONSTRUCTOR | "ROW" | "ARRAY" => self.bind_scalar(call),
             "TIMESTAMPADD" | "TIMESTAMPDIFF" => self.bind_with_unit(call),
-            TABLE_ARGUMENT => Err(Error::user("TABLE stands where a value must stand").at(call.place)),
-            name if table_function::is_window_function(name) => Err(self.window_function_as_value(call)),
+            TABLE_ARGUMENT => {
+                Err(Error::user("TABLE stands where a value must stand").at(call.place))
+            }
+            name if table_function::is_window_function(name) => {
+                Err(self.window_function_as_value(call))
+            }
             "UNNEST" => Err(Error::user("UNNEST stands in FROM only")
                 .at(call.place)
                 .hint("FROM t CROSS JOIN UNNEST(t.items) AS u (item)")),
@@ -135,7 +139,9 @@ impl ExpressionBinder<'_> {
     fn refuse_aggregate_clauses(&self, call: &Call) -> Result<()> {
         let clause = match call {
             Call { distinct: true, .. } => "DISTINCT",
-            Call { filter: Some(_), .. } => "FILTER",
+            Call {
+                filter: Some(_), ..
+            } => "FILTER",
             _ => return Ok(()),
         };
         Err(Error::user(format!(
@@ -223,7 +229,10 @@ fn cast_target(expr: &Expr) -> Result<LogicalType> {
         span: _,
     }) = expr
     else {
-        return Err(Error::internal("the dialect gives a cast its type as a string"));
+        return Err(Error::internal(
+            "the dialect gives a cast its type as a string",
+        ));
     };
-    serde_json::from_str(json).map_err(|error| Error::internal(format!("the type of a cast: {error}")))
+    serde_json::from_str(json)
+        .map_err(|error| Error::internal(format!("the type of a cast: {error}")))
 }

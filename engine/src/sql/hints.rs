@@ -51,7 +51,9 @@ impl Hints {
             None => Ok(()),
             Some(index) => Err(Error::user("the hint OPTIONS does not follow a table")
                 .at(self.0[index].position)
-                .hint("write it behind the table's name: FROM t /*+ OPTIONS('key' = 'value') */ AS a")),
+                .hint(
+                    "write it behind the table's name: FROM t /*+ OPTIONS('key' = 'value') */ AS a",
+                )),
         }
     }
 }
@@ -89,10 +91,13 @@ fn read(text: &str, at: &TokenWithSpan, before: Option<&TokenWithSpan>) -> Resul
     let mut hints = Vec::new();
     while let Some((name, arguments, after)) = split_first_hint(rest) {
         check_name(name, place)?;
-        let after_select =
-            before.is_some_and(|token| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::SELECT));
+        let after_select = before.is_some_and(
+            |token| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::SELECT),
+        );
         if after_select {
-            return Err(Error::user("the hint OPTIONS belongs behind a table, not behind SELECT").at(place));
+            return Err(
+                Error::user("the hint OPTIONS belongs behind a table, not behind SELECT").at(place),
+            );
         }
         hints.push(Hint {
             after: before.map(|token| token.span.start),
@@ -157,10 +162,7 @@ fn check_name(name: &str, place: Option<SqlPosition>) -> Result<()> {
         .hint("the hint for a table's options is OPTIONS('key' = 'value')"))
 }
 
-fn read_options(
-    tokens: &[Token],
-    place: Option<SqlPosition>,
-) -> Result<BTreeMap<String, String>> {
+fn read_options(tokens: &[Token], place: Option<SqlPosition>) -> Result<BTreeMap<String, String>> {
     let mut options = BTreeMap::new();
     for part in tokens.split(|token| *token == Token::Comma) {
         let [

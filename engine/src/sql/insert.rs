@@ -71,8 +71,9 @@ impl Binder<'_> {
                 return Err(self.no_target(table, sink, &name, column));
             };
             if targets[index].replace(position).is_some() {
-                return Err(Error::user(format!("column \"{name}\" stands twice"))
-                    .at(self.place(column)));
+                return Err(
+                    Error::user(format!("column \"{name}\" stands twice")).at(self.place(column))
+                );
             }
         }
         for (field, target) in sink.fields.iter().zip(&targets) {

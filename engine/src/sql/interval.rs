@@ -17,9 +17,8 @@ pub(super) fn bind_interval(interval: &Interval) -> Result<Expression> {
     } = interval;
     let (text, negated) = text_of(value)?;
     let Some(leading) = leading_field else {
-        return Err(
-            Error::user(format!("INTERVAL '{text}' needs a unit")).hint("as in INTERVAL '5' SECOND")
-        );
+        return Err(Error::user(format!("INTERVAL '{text}' needs a unit"))
+            .hint("as in INTERVAL '5' SECOND"));
     };
     let last = last_field.as_ref().unwrap_or(leading);
     let (first, last) = (Unit::of(leading)?, Unit::of(last)?);
@@ -240,10 +239,7 @@ mod tests {
         assert_eq!(day_time("1 25", Unit::Day, Unit::Hour), None);
         assert_eq!(day_time("1-12", Unit::Year, Unit::Month), None);
         assert_eq!(day_time("1 1", Unit::Month, Unit::Day), None);
-        assert_eq!(
-            day_time("99999999999999999999", Unit::Day, Unit::Day),
-            None
-        );
+        assert_eq!(day_time("99999999999999999999", Unit::Day, Unit::Day), None);
         assert_eq!(day_time("9223372036854775807", Unit::Day, Unit::Day), None);
     }
 }

@@ -1,6 +1,8 @@
 //! Joins: INNER, LEFT, RIGHT, FULL and CROSS with ON or USING, and UNNEST on the right side.
 
-use sqlparser::ast::{Expr, Ident, Join as AstJoin, JoinConstraint, JoinOperator, Value, ValueWithSpan};
+use sqlparser::ast::{
+    Expr, Ident, Join as AstJoin, JoinConstraint, JoinOperator, Value, ValueWithSpan,
+};
 
 use super::binder::{Binder, Environment};
 use super::expression::ExpressionBinder;
@@ -78,9 +80,11 @@ impl Binder<'_> {
             }))
         );
         if !on_true {
-            return Err(Error::user("a join with UNNEST takes no condition but ON TRUE")
-                .at(unnest.place)
-                .hint("put the condition into WHERE"));
+            return Err(
+                Error::user("a join with UNNEST takes no condition but ON TRUE")
+                    .at(unnest.place)
+                    .hint("put the condition into WHERE"),
+            );
         }
         match kind {
             JoinKind::Inner => self.bind_unnest(left, unnest, false),
@@ -124,8 +128,10 @@ impl Binder<'_> {
                     .iter()
                     .map(|name| match &self.name_parts(name)?[..] {
                         [single] => Ok(single.clone()),
-                        _ => Err(Error::user(format!("USING takes bare column names, not {name}"))
-                            .at(self.place(name))),
+                        _ => Err(
+                            Error::user(format!("USING takes bare column names, not {name}"))
+                                .at(self.place(name)),
+                        ),
                     })
                     .collect::<Result<Vec<Ident>>>()?;
                 self.bind_using(&left.scope, &right.scope, &mut scope, kind, &names)?
@@ -151,11 +157,7 @@ impl Binder<'_> {
         right: &Scope,
         position: Position,
     ) -> Result<Scope> {
-        if let Some(name) = right
-            .tables()
-            .into_iter()
-            .find(|name| left.has_table(name))
-        {
+        if let Some(name) = right.tables().into_iter().find(|name| left.has_table(name)) {
             return Err(
                 Error::user(format!("the table name \"{name}\" stands twice in FROM"))
                     .at(position.0)
@@ -178,27 +180,30 @@ impl Binder<'_> {
             let place = self.place(name);
             let find = |side: &Scope, which: &str| {
                 let parts = std::slice::from_ref(name);
-                side.resolve(parts, place).map(|(column, _)| column).map_err(|error| {
-                    if error.message().contains("ambiguous") {
-                        return error;
-                    }
-                    let columns = side.columns.iter().map(|column| column.field.name.as_str());
-                    Error::user(format!(
-                        "column \"{}\" of USING is not on the {which} side",
-                        name.value
-                    ))
-                    .at(place)
-                    .hint(suggestion::hint(&name.value, "columns there", columns))
-                })
+                side.resolve(parts, place)
+                    .map(|(column, _)| column)
+                    .map_err(|error| {
+                        if error.message().contains("ambiguous") {
+                            return error;
+                        }
+                        let columns = side.columns.iter().map(|column| column.field.name.as_str());
+                        Error::user(format!(
+                            "column \"{}\" of USING is not on the {which} side",
+                            name.value
+                        ))
+                        .at(place)
+                        .hint(suggestion::hint(
+                            &name.value,
+                            "columns there",
+                            columns,
+                        ))
+                    })
             };
             let shift = left.columns.len() as isize;
             let from_left = find(left, "left")?;
             let from_right = super::scope::shifted(find(right, "right")?, shift);
-            let equal = functions::bind_scalar(
-                "=",
-                vec![from_left.clone(), from_right.clone()],
-                place,
-            )?;
+            let equal =
+                functions::bind_scalar("=", vec![from_left.clone(), from_right.clone()], place)?;
             condition = Some(match condition {
                 None => equal,
                 Some(before) => functions::bind_scalar("AND", vec![before, equal], place)?,
@@ -284,7 +289,8 @@ pub(super) fn is_window_join(
     right: &LogicalPlan,
     condition: &Expression,
 ) -> bool {
-    let (Some(left_bounds), Some(right_bounds)) = (window_bounds(left), window_bounds(right)) else {
+    let (Some(left_bounds), Some(right_bounds)) = (window_bounds(left), window_bounds(right))
+    else {
         return false;
     };
     let shift = left.schema().len();

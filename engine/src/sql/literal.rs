@@ -23,10 +23,12 @@ pub(super) fn bind_literal(value: &Value) -> Result<Expression> {
             LogicalType::not_null(TypeRoot::Boolean),
         )),
         Value::Null => Ok(null()),
-        Value::DoubleQuotedString(text) => {
-            Err(Error::user(format!("syntax error: \"{text}\" is neither a name nor a string"))
-                .hint(format!("quote strings with ' and names with back-ticks: '{text}' or `{text}`")))
-        }
+        Value::DoubleQuotedString(text) => Err(Error::user(format!(
+            "syntax error: \"{text}\" is neither a name nor a string"
+        ))
+        .hint(format!(
+            "quote strings with ' and names with back-ticks: '{text}' or `{text}`"
+        ))),
         other => Err(Error::unsupported(format!("the literal {other}"))),
     }
 }

@@ -50,7 +50,7 @@ impl ExpressionBinder<'_> {
         }
         let WindowType::WindowSpec(spec) = over else {
             return Err(
-                Error::user("a named window (OVER name) is not supported yet").at(call.place)
+                Error::user("a named window (OVER name) is not supported yet").at(call.place),
             );
         };
         let Some(calls) = self.over.take() else {

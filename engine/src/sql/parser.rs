@@ -37,7 +37,10 @@ pub(super) fn parse_statement(text: &str) -> Result<Parsed> {
 /// failure at the subquery's SELECT. Parses the subquery alone to find what is wrong with it.
 fn refine(error: Error, tokens: &[TokenWithSpan]) -> Error {
     let at = |token: &TokenWithSpan| position::of_span(token.span) == error.position();
-    let Some(start) = tokens.iter().position(|token| starts_query(token) && at(token)) else {
+    let Some(start) = tokens
+        .iter()
+        .position(|token| starts_query(token) && at(token))
+    else {
         return error;
     };
     if error.position().is_none() || start == 0 {
@@ -73,9 +76,7 @@ fn refuse_match_recognize(tokens: &[TokenWithSpan]) -> Result<()> {
     });
     match found {
         None => Ok(()),
-        Some(token) => {
-            Err(Error::unsupported("MATCH_RECOGNIZE").at(position::of_span(token.span)))
-        }
+        Some(token) => Err(Error::unsupported("MATCH_RECOGNIZE").at(position::of_span(token.span))),
     }
 }
 
@@ -331,8 +332,10 @@ impl StatementParser<'_> {
     fn parse_statement_set(&mut self) -> Result<Statement> {
         let execute = self.parser.peek_keyword(Keyword::EXECUTE);
         let second = self.parser.peek_nth_token(1);
-        let is_set = matches!(&second.token, Token::Word(word) if word.keyword == Keyword::STATEMENT);
-        if execute && matches!(&second.token, Token::Word(word) if word.keyword == Keyword::INSERT) {
+        let is_set =
+            matches!(&second.token, Token::Word(word) if word.keyword == Keyword::STATEMENT);
+        if execute && matches!(&second.token, Token::Word(word) if word.keyword == Keyword::INSERT)
+        {
             self.parser.advance_token();
             return Ok(Statement::Inserts(vec![self.parse_insert()?]));
         }
@@ -378,10 +381,7 @@ impl StatementParser<'_> {
     fn parse_explain(&mut self) -> Result<Statement> {
         self.expect(Keyword::EXPLAIN)?;
         let mut mode = ExplainMode::default();
-        if !self
-            .parser
-            .parse_keywords(&[Keyword::PLAN, Keyword::FOR])
-        {
+        if !self.parser.parse_keywords(&[Keyword::PLAN, Keyword::FOR]) {
             loop {
                 if self.parse_word("CHANGELOG_MODE") {
                     mode.changelog_mode = true;
@@ -404,7 +404,9 @@ impl StatementParser<'_> {
             Statement::Inserts(_) | Statement::Query(_) => {
                 Ok(Statement::Explain(mode, Box::new(statement)))
             }
-            _ => Err(Error::user("EXPLAIN is for a query, an INSERT INTO or a statement set").at(place)),
+            _ => Err(
+                Error::user("EXPLAIN is for a query, an INSERT INTO or a statement set").at(place),
+            ),
         }
     }
 

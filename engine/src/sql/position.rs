@@ -1,8 +1,8 @@
 //! Places in the SQL text: from the parser's spans and error messages to ours, and the text between two places.
 
 use sqlparser::ast::{
-    Expr, Function, Ident, LimitClause, ObjectName, OrderBy, Query, Select, SelectItem, SetExpr, Spanned,
-    TableFactor, ValueWithSpan, Values, WildcardAdditionalOptions,
+    Expr, Function, Ident, LimitClause, ObjectName, OrderBy, Query, Select, SelectItem, SetExpr,
+    Spanned, TableFactor, ValueWithSpan, Values, WildcardAdditionalOptions,
 };
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Span, TokenWithSpan};

@@ -8,7 +8,9 @@ use crate::types::{Field, Schema, TimeAttribute};
 pub(super) fn attribute_of(expression: &Expression, input: &[Field]) -> Option<TimeAttribute> {
     match expression {
         Expression::Column { index, .. } => input[*index].time_attribute,
-        Expression::Call { function, .. } if function == "PROCTIME" => Some(TimeAttribute::Proctime),
+        Expression::Call { function, .. } if function == "PROCTIME" => {
+            Some(TimeAttribute::Proctime)
+        }
         _ => None,
     }
 }
@@ -29,9 +31,7 @@ pub(super) fn project(
             })
             .collect(),
     );
-    let in_place = |(index, (_, expression)): (usize, &(String, Expression))| {
-        matches!(expression, Expression::Column { index: column, .. } if *column == index)
-    };
+    let in_place = |(index, (_, expression)): (usize, &(String, Expression))| matches!(expression, Expression::Column { index: column, .. } if *column == index);
     if items.iter().enumerate().all(in_place) && plan.schema() == schema {
         return plan;
     }

@@ -61,8 +61,11 @@ impl Binder<'_> {
             cte_tables,
         } = with;
         if *recursive {
-            return Err(Error::unsupported("WITH RECURSIVE")
-                .at(self.view_depth.eq(&0).then(|| super::position::of_span(with_token.0.span)).flatten()));
+            return Err(Error::unsupported("WITH RECURSIVE").at(self
+                .view_depth
+                .eq(&0)
+                .then(|| super::position::of_span(with_token.0.span))
+                .flatten()));
         }
         let mut result = environment.clone();
         for cte in cte_tables {

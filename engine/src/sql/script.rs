@@ -142,7 +142,10 @@ mod tests {
         let old = "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END";
         assert_eq!(texts(&format!("{old};\nSELECT 1")), [old, "SELECT 1"]);
         let explained = "EXPLAIN CHANGELOG_MODE STATEMENT SET BEGIN INSERT INTO a SELECT 1; END";
-        assert_eq!(texts(&format!("{explained}; SET 'a' = 'b'")), [explained, "SET 'a' = 'b'"]);
+        assert_eq!(
+            texts(&format!("{explained}; SET 'a' = 'b'")),
+            [explained, "SET 'a' = 'b'"]
+        );
     }
 
     #[test]

@@ -9,9 +9,7 @@ use super::describe::{self, Cells, Listing};
 use super::hints::{Hints, UsedHints};
 use super::parser::{Parsed, parse_statement};
 use super::projection::{columns_of, project};
-use super::statement::{
-    CreateTable, CreateView, ExplainMode, Insert, Name, ObjectKind, Statement,
-};
+use super::statement::{CreateTable, CreateView, ExplainMode, Insert, Name, ObjectKind, Statement};
 use super::suggestion;
 use crate::config::SessionConfig;
 use crate::connectors::ConnectorRegistry;
@@ -102,9 +100,9 @@ impl Session {
             }
             Statement::ShowCreate(kind, name) => self.show_create(kind, &name),
             Statement::Describe(name) => self.describe(&name, &hints),
-            Statement::Inserts(inserts) => {
-                self.bind_inserts(&inserts, &hints).map(StatementResult::Job)
-            }
+            Statement::Inserts(inserts) => self
+                .bind_inserts(&inserts, &hints)
+                .map(StatementResult::Job),
             Statement::Query(query) => self.bind_select(&query, &hints).map(StatementResult::Job),
             Statement::Explain(mode, inner) => self.explain(mode, *inner, &hints),
         }
@@ -167,7 +165,11 @@ impl Session {
         match key {
             None => self.config = SessionConfig::default(),
             Some((key, place)) => {
-                let known = || crate::config::SESSION_OPTIONS.iter().map(|option| option.key);
+                let known = || {
+                    crate::config::SESSION_OPTIONS
+                        .iter()
+                        .map(|option| option.key)
+                };
                 if !known().any(|option| option == key) {
                     return Err(Error::user(format!("the session has no option '{key}'"))
                         .at(place)
@@ -182,7 +184,12 @@ impl Session {
     fn list_options(&self) -> Result<StatementResult> {
         let options: Vec<(&str, &str)> = self.config.explicit().collect();
         let text = |cells: Vec<&str>| {
-            Cells::Text(cells.into_iter().map(|cell| Some(cell.to_string())).collect())
+            Cells::Text(
+                cells
+                    .into_iter()
+                    .map(|cell| Some(cell.to_string()))
+                    .collect(),
+            )
         };
         let (keys, values) = options.into_iter().unzip();
         let listing = describe::listing(vec![("key", text(keys)), ("value", text(values))])?;
@@ -208,9 +215,11 @@ impl Session {
             (CatalogObject::View(view), ObjectKind::View) => describe::create_view(view),
             (object, kind) => {
                 let found = object.kind().word();
-                return Err(Error::user(format!("it is a {found}, not a {}", kind.word()))
-                    .at(place(name))
-                    .hint(format!("SHOW CREATE {}", found.to_uppercase())));
+                return Err(
+                    Error::user(format!("it is a {found}, not a {}", kind.word()))
+                        .at(place(name))
+                        .hint(format!("SHOW CREATE {}", found.to_uppercase())),
+                );
             }
         };
         Ok(describe::names("result", vec![text])?.into())
@@ -288,8 +297,8 @@ fn with_unique_names(plan: LogicalPlan) -> LogicalPlan {
     let schema = plan.schema();
     let mut names: Vec<String> = Vec::with_capacity(schema.len());
     for name in schema.names() {
-        let mut candidates = std::iter::once(name.to_string())
-            .chain((0..).map(|number| format!("{name}{number}")));
+        let mut candidates =
+            std::iter::once(name.to_string()).chain((0..).map(|number| format!("{name}{number}")));
         let unique = candidates
             .find(|candidate| !names.contains(candidate))
             .expect("numbers do not end");

@@ -29,7 +29,17 @@ pub(super) fn conjuncts(expr: &Expr) -> Vec<&Expr> {
             op: BinaryOperator::And,
             right,
         } => [conjuncts(left), conjuncts(right)].concat(),
-        Expr::Nested(inner) if matches!(inner.as_ref(), Expr::BinaryOp { op: BinaryOperator::And, .. }) => conjuncts(inner),
+        Expr::Nested(inner)
+            if matches!(
+                inner.as_ref(),
+                Expr::BinaryOp {
+                    op: BinaryOperator::And,
+                    ..
+                }
+            ) =>
+        {
+            conjuncts(inner)
+        }
         other => vec![other],
     }
 }
@@ -113,7 +123,9 @@ impl Binder<'_> {
         if let Some(value) = condition.value {
             let place = self.place(value);
             let value = ExpressionBinder::plain(self, &left.scope, "WHERE").bind(value)?;
-            let item = inner.item.ok_or_else(|| Error::internal("IN has a column to compare with"))?;
+            let item = inner
+                .item
+                .ok_or_else(|| Error::internal("IN has a column to compare with"))?;
             conditions.push(membership(value, item, condition.negated, place)?);
         }
         conditions.extend(inner.correlation);
@@ -211,7 +223,9 @@ impl Binder<'_> {
     /// EXISTS does not look at the items of its subquery, but they must be right.
     fn check_items(&self, select: &Select, scope: &Scope) -> Result<()> {
         for item in &select.projection {
-            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ } = item {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ } =
+                item
+            {
                 ExpressionBinder::plain(self, scope, "SELECT").bind(expr)?;
             }
         }
@@ -245,13 +259,9 @@ fn simple(query: &Query, needs_item: bool) -> Option<(&Select, Option<&Expr>)> {
     }
     match (&select.projection[..], needs_item) {
         (_, false) => Some((select, None)),
-        (
-            [
-                SelectItem::UnnamedExpr(expr)
-                | SelectItem::ExprWithAlias { expr, alias: _ },
-            ],
-            true,
-        ) => Some((select, Some(expr))),
+        ([SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ }], true) => {
+            Some((select, Some(expr)))
+        }
         _ => None,
     }
 }
@@ -277,10 +287,7 @@ fn membership(
 }
 
 /// The conditions joined by AND; `None` where there is none.
-fn all_of(
-    conditions: Vec<Expression>,
-    place: Option<SqlPosition>,
-) -> Result<Option<Expression>> {
+fn all_of(conditions: Vec<Expression>, place: Option<SqlPosition>) -> Result<Option<Expression>> {
     let mut result: Option<Expression> = None;
     for condition in conditions {
         result = Some(match result {

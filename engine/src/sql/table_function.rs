@@ -121,10 +121,18 @@ impl Binder<'_> {
             within_group,
         } = function
         else {
-            return Err(self.unsupported(format!("this form of the table function {}", function.name), function));
+            return Err(self.unsupported(
+                format!("this form of the table function {}", function.name),
+                function,
+            ));
         };
-        if !within_group.is_empty() || list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
-            return Err(self.unsupported(format!("this form of the table function {name}"), function));
+        if !within_group.is_empty()
+            || list.duplicate_treatment.is_some()
+            || !list.clauses.is_empty()
+        {
+            return Err(
+                self.unsupported(format!("this form of the table function {name}"), function)
+            );
         }
         let parts = self.name_parts(name)?;
         self.bind_window_function(&parts, &list.args, environment)
@@ -240,7 +248,10 @@ impl Binder<'_> {
         })?;
         let (kind, offset_ms) = self.bind_lengths(call)?;
         if !partition_by.is_empty() && !matches!(kind, WindowKind::Session { .. }) {
-            let message = format!("PARTITION BY is for SESSION; {} has none", call.signature.name);
+            let message = format!(
+                "PARTITION BY is for SESSION; {} has none",
+                call.signature.name
+            );
             return Err(call.usage_error(message, None));
         }
         let plan = LogicalPlan::WindowTableFunction(WindowTableFunction {

@@ -74,7 +74,9 @@ pub(super) fn refused(sql: &str, at: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "{word:?} is missing in:\n{text}");
     }
-    let position = error.position().unwrap_or_else(|| panic!("no place: {text}"));
+    let position = error
+        .position()
+        .unwrap_or_else(|| panic!("no place: {text}"));
     let before = sql.split_once(at).expect("the text stands in the SQL").0;
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap().chars().count() + 1;
@@ -146,7 +148,11 @@ fn node(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
     let line = match plan {
         LogicalPlan::Scan(scan) => format!("Scan {}", scan.table.descriptor.name),
         LogicalPlan::Values(values) => {
-            let rows: Vec<String> = values.rows.iter().map(|row| format!("({})", list(row))).collect();
+            let rows: Vec<String> = values
+                .rows
+                .iter()
+                .map(|row| format!("({})", list(row)))
+                .collect();
             format!("Values {}", rows.join(", "))
         }
         LogicalPlan::Project(project) => {
@@ -162,7 +168,11 @@ fn node(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
             "Unnest {}{}{}",
             numbered(&unnest.collection),
             if unnest.outer { " outer" } else { "" },
-            if unnest.with_ordinality { " ordinality" } else { "" }
+            if unnest.with_ordinality {
+                " ordinality"
+            } else {
+                ""
+            }
         ),
         LogicalPlan::Union(_) => "Union".to_string(),
         LogicalPlan::WindowTableFunction(function) => format!(
@@ -174,7 +184,11 @@ fn node(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
             function.window.time
         ),
         LogicalPlan::Aggregate(aggregate) => {
-            let calls: Vec<String> = aggregate.aggregates.iter().map(|call| call.to_string()).collect();
+            let calls: Vec<String> = aggregate
+                .aggregates
+                .iter()
+                .map(|call| call.to_string())
+                .collect();
             let mut text = format!("Aggregate by {:?}", aggregate.grouping);
             if !aggregate.grouping_sets.is_empty() {
                 text += &format!(" sets {:?}", aggregate.grouping_sets);
@@ -190,7 +204,11 @@ fn node(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
         LogicalPlan::RowNumber(number) => {
             let keys = number.order_by.iter().map(|key| {
                 let direction = if key.descending { "desc" } else { "asc" };
-                let nulls = if key.nulls_first { "nulls first" } else { "nulls last" };
+                let nulls = if key.nulls_first {
+                    "nulls first"
+                } else {
+                    "nulls last"
+                };
                 format!("${} {direction} {nulls}", key.column)
             });
             format!(

@@ -208,12 +208,7 @@ impl TypeParser<'_, '_> {
         if self.parse_without_time_zone() {
             return Ok(TypeRoot::Timestamp(precision));
         }
-        let local = [
-            Keyword::WITH,
-            Keyword::LOCAL,
-            Keyword::TIME,
-            Keyword::ZONE,
-        ];
+        let local = [Keyword::WITH, Keyword::LOCAL, Keyword::TIME, Keyword::ZONE];
         if self.parser.parse_keywords(&local) {
             return Ok(TypeRoot::TimestampLtz(precision));
         }
@@ -229,7 +224,10 @@ impl TypeParser<'_, '_> {
 
     fn parse_interval(&mut self, at: &TokenWithSpan) -> Result<TypeRoot, ParserError> {
         let root = self.parse_interval_field()?.ok_or_else(|| {
-            syntax_error("an INTERVAL type needs a unit, as in INTERVAL DAY TO SECOND", at)
+            syntax_error(
+                "an INTERVAL type needs a unit, as in INTERVAL DAY TO SECOND",
+                at,
+            )
         })?;
         self.skip_precisions()?;
         if self.parser.parse_keyword(Keyword::TO) {

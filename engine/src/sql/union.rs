@@ -85,9 +85,9 @@ impl Binder<'_> {
         };
         let nullable = types.iter().any(|logical_type| logical_type.nullable);
         let attribute = fields[0].time_attribute.filter(|attribute| {
-            fields
-                .iter()
-                .all(|field| field.time_attribute == Some(*attribute) && field.logical_type.root == common.root)
+            fields.iter().all(|field| {
+                field.time_attribute == Some(*attribute) && field.logical_type.root == common.root
+            })
         });
         Ok(Field::new(&fields[0].name, common.with_nullable(nullable))
             .with_time_attribute(attribute))

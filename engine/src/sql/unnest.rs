@@ -75,7 +75,10 @@ impl Binder<'_> {
         })?;
         let single = fields.len() == 1;
         if unnest.with_ordinality {
-            fields.push(Field::new("ORDINALITY", LogicalType::not_null(TypeRoot::Int)));
+            fields.push(Field::new(
+                "ORDINALITY",
+                LogicalType::not_null(TypeRoot::Int),
+            ));
         }
         for field in &mut fields {
             field.logical_type.nullable |= outer;

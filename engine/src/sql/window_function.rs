@@ -139,7 +139,9 @@ impl Binder<'_> {
                 } else {
                     names
                 };
-                format!("behind a window the time attribute is {time}: keep it in SELECT and GROUP BY and use it here")
+                format!(
+                    "behind a window the time attribute is {time}: keep it in SELECT and GROUP BY and use it here"
+                )
             }
             names if names.is_empty() => format!(
                 "the table has none: declare one with WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND, or a column AS PROCTIME(); \

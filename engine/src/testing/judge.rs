@@ -266,7 +266,7 @@ impl Ord for Ordered {
 }
 
 /// Whether two multisets of rows are the same; the difference shows equal rows side by side.
-pub(super) fn compare_bags(
+pub fn compare_bags(
     mut expected: Vec<Vec<Value>>,
     mut actual: Vec<Vec<Value>>,
     reason: &str,

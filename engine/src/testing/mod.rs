@@ -18,7 +18,7 @@ mod test_connector;
 pub mod twin;
 mod ways;
 
-pub use judge::{Difference, SinkResult};
+pub use judge::{Difference, SinkResult, compare_bags};
 pub use report::{CaseOutcome, CaseStatus, TestReport};
 pub use runner::{CaseRun, TestOptions, execute, run_case, run_files};
 pub use test_connector::{TestBench, TestConnector, WrittenRow};

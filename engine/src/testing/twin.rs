@@ -21,6 +21,8 @@ pub struct TwinRow {
     pub time_ms: i64,
     /// Its columns.
     pub cells: Vec<Value>,
+    /// Whether a filter lets it through to the window; it tells the time either way.
+    pub passes: bool,
 }
 
 /// `[start, end)` in the window's own clock, in milliseconds.
@@ -172,8 +174,13 @@ pub fn assign(
     let mut windows: BTreeMap<TwinWindow, Vec<usize>> = BTreeMap::new();
     let mut late = Vec::new();
     for (index, row) in rows.iter().enumerate() {
-        let mut counted = false;
-        for window in windows_of(spec, row.time_ms) {
+        let mut counted = !row.passes;
+        let candidates = if row.passes {
+            windows_of(spec, row.time_ms)
+        } else {
+            Vec::new()
+        };
+        for window in candidates {
             if !has_fired(spec, window.end, clock.watermark()) {
                 windows.entry(window).or_default().push(index);
                 counted = true;
@@ -212,6 +219,10 @@ pub fn assign_sessions(
     for (index, row) in rows.iter().enumerate() {
         let fired = |frame: &mut TwinFrame| has_fired(spec, frame.window.end, clock.watermark());
         result.frames.extend(open.extract_if(.., fired));
+        if !row.passes {
+            clock.read(row);
+            continue;
+        }
         let time = zone(spec).map_or(row.time_ms, |zone| zone.to_local_millis(row.time_ms));
         let mut session = TwinFrame {
             window: TwinWindow {
@@ -426,6 +437,7 @@ mod tests {
             partition: 0,
             time_ms,
             cells: vec![Value::Integer(1)],
+            passes: true,
         }
     }
 

@@ -84,7 +84,8 @@ impl StepScan {
         let mut split = self.split;
         for (row, time) in times.iter().enumerate() {
             let combined = self.before.combined(split);
-            if combined > self.reached {
+            // A split that wakes up ahead of the others counts only behind its first row.
+            if combined > self.reached && offset + row > 0 {
                 self.reached = combined;
                 self.reached_at = offset + row;
             }
@@ -159,8 +160,12 @@ mod tests {
     fn twin(before: WatermarkAdvance, times: &[i64], watermarks: &[i64]) -> Vec<(EventTime, bool)> {
         let mut split = before.split;
         let mut rows = Vec::new();
-        for (time, asked) in times.iter().zip(watermarks) {
-            let w = split.min(before.others).max(before.emitted);
+        for (row, (time, asked)) in times.iter().zip(watermarks).enumerate() {
+            let w = if row == 0 {
+                before.emitted
+            } else {
+                split.min(before.others).max(before.emitted)
+            };
             rows.push((w, *time <= w.millis().saturating_add(1)));
             split = split.max(EventTime(*asked));
         }

@@ -109,6 +109,16 @@ impl SourceWatermarks {
         self.combined = self.combined.max(combined);
     }
 
+    /// All splits are restored: the minimum over them may be ahead of what the slowest reader had emitted.
+    pub fn restored(&mut self) {
+        self.combine();
+    }
+
+    /// Whether there is a split that has not ended.
+    pub fn has_splits(&self) -> bool {
+        !self.splits.is_empty()
+    }
+
     fn insert(&mut self, id: &str, watermark: SplitWatermark) {
         let idleness = IdlenessTimer::new(self.strategy.idle_timeout);
         let split = Split {
@@ -322,6 +332,78 @@ mod tests {
             let none = EventTime::MIN;
             let (w20, w50) = (EventTime(20), EventTime(50));
             assert_eq!(seen, [none, none, none, w20, w20, w20, w50]);
+        }
+    }
+
+    /// Row by row, as if each were a batch of its own.
+    #[derive(Default)]
+    struct Twin {
+        splits: BTreeMap<&'static str, (EventTime, bool)>,
+        combined: Option<EventTime>,
+    }
+
+    impl Twin {
+        fn combine(&mut self) {
+            let active = self.splits.values().filter(|(_, idle)| !idle);
+            if let Some(least) = active.map(|(watermark, _)| *watermark).min() {
+                self.combined = self.combined.max(Some(least));
+            }
+        }
+
+        fn row(&mut self, id: &'static str, time: i64) -> EventTime {
+            let before = self.combined.unwrap_or(EventTime::MIN);
+            let split = self.splits.get_mut(id).unwrap();
+            *split = (split.0.max(EventTime(time)), false);
+            self.combine();
+            before
+        }
+    }
+
+    #[test]
+    fn splits_that_go_idle_and_end_agree_with_a_row_by_row_twin() {
+        use rand::rngs::SmallRng;
+        use rand::{Rng, SeedableRng};
+        const IDS: [&str; 4] = ["a", "b", "c", "d"];
+        let mut random = SmallRng::seed_from_u64(5);
+        for _ in 0..100 {
+            let mut watermarks = of_splits(WatermarkStrategy::default(), &IDS);
+            let mut twin = Twin::default();
+            for id in IDS {
+                twin.splits.insert(id, (EventTime::MIN, false));
+            }
+            for turn in 0..30 {
+                let id = IDS[random.random_range(0..4)];
+                if !twin.splits.contains_key(id) {
+                    continue;
+                }
+                match random.random_range(0..8) {
+                    0 => {
+                        watermarks.split_idle(id);
+                        twin.splits.get_mut(id).unwrap().1 = true;
+                        twin.combine();
+                    }
+                    1 if twin.splits.len() > 1 => {
+                        watermarks.split_ended(id);
+                        twin.splits.remove(id);
+                        twin.combine();
+                    }
+                    _ => {
+                        let length = random.random_range(1..6);
+                        let times: Vec<i64> = (0..length)
+                            .map(|_| 5 * turn + random.random_range(0..20))
+                            .collect();
+                        let before = watermarks.combined();
+                        watermarks.on_rows(id, times.len(), ProcessingTime(0));
+                        let steps = watermarks.advance(id, &times, &times, true);
+                        let expected: Vec<_> = times.iter().map(|t| twin.row(id, *t)).collect();
+                        assert_eq!(steps.expand(before, times.len()), expected);
+                    }
+                }
+                assert_eq!(
+                    watermarks.combined(),
+                    twin.combined.unwrap_or(EventTime::MIN)
+                );
+            }
         }
     }
 }

@@ -130,8 +130,23 @@ impl EventWalk {
     pub(super) fn take(&mut self, rows: usize, limit: u64, events: &mut Vec<Event>) {
         let end = events.len() + rows;
         while events.len() < end && self.next.number < limit {
-            events.push(self.next);
-            self.move_to(self.next.epoch, self.next.offset + 1);
+            // The rest of this epoch, as far as it is asked for.
+            let Event {
+                number,
+                epoch,
+                offset,
+                ..
+            } = self.next;
+            let run = (self.wanted.1 - offset)
+                .min((end - events.len()) as u64)
+                .min(limit - number);
+            events.extend((0..run).map(|step| Event {
+                number: number + step,
+                epoch,
+                offset: offset + step,
+                kind: self.proportions.kind(offset + step),
+            }));
+            self.move_to(epoch, offset + run);
             self.settle();
         }
     }
@@ -144,9 +159,9 @@ impl EventWalk {
         } else if self.next.offset < first {
             self.move_to(self.next.epoch, first);
         }
-        let behind =
-            (self.share.index + self.share.of - self.next.epoch % self.share.of) % self.share.of;
-        if self.share.of > 1 && behind > 0 {
+        let Share { index, of } = self.share;
+        if of > 1 && self.next.epoch % of != index {
+            let behind = (index + of - self.next.epoch % of) % of;
             self.move_to(self.next.epoch + behind, first);
         }
     }

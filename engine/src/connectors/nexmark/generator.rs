@@ -201,30 +201,27 @@ impl Generator {
         };
         let channels = &self.channels;
         match field {
-            PersonId => integers(&|event, _| self.person_id(self.newest_person(event))),
+            PersonId => integers(&|event, _| FIRST_PERSON_ID + self.newest_person(event)),
             PersonName => texts(&|_, draw, out| text::name(draw, out)),
             PersonEmailAddress => texts(&|_, draw, out| text::email_address(draw, out)),
             PersonCreditCard => texts(&|_, draw, out| text::credit_card(draw, out)),
             PersonCity => texts(&|_, draw, out| text::city(draw, out)),
             PersonState => texts(&|_, draw, out| text::state(draw, out)),
-            PersonExtra => {
-                let sizes = self.sizes(
-                    events,
-                    Person,
-                    8,
-                    &[
-                        PersonName,
-                        PersonEmailAddress,
-                        PersonCreditCard,
-                        PersonCity,
-                        PersonState,
-                    ],
-                )?;
-                self.padding(field, events, &sizes)
-            }
+            PersonExtra => self.padding(
+                field,
+                events,
+                8,
+                &[
+                    (PersonName, text::name),
+                    (PersonEmailAddress, text::email_address),
+                    (PersonCreditCard, text::credit_card),
+                    (PersonCity, text::city),
+                    (PersonState, text::state),
+                ],
+            ),
             AuctionId => integers(&|event, _| FIRST_AUCTION_ID + self.newest_auction(event)),
-            AuctionItemName => texts(&|_, draw, out| text::words(20, b' ', draw, out)),
-            AuctionDescription => texts(&|_, draw, out| text::words(100, b' ', draw, out)),
+            AuctionItemName => texts(&|_, draw, out| text::item_name(draw, out)),
+            AuctionDescription => texts(&|_, draw, out| text::description(draw, out)),
             AuctionInitialBid => integers(&|_, draw| price(draw)),
             AuctionReserve => {
                 let initial = AuctionInitialBid.draws(self.options.seed);
@@ -235,11 +232,15 @@ impl Generator {
             })),
             AuctionSeller => integers(&|event, draw| self.seller(event, draw)),
             AuctionCategory => integers(&|_, draw| FIRST_CATEGORY_ID + draw.below(CATEGORIES)),
-            AuctionExtra => {
-                let sizes =
-                    self.sizes(events, Auction, 48, &[AuctionItemName, AuctionDescription])?;
-                self.padding(field, events, &sizes)
-            }
+            AuctionExtra => self.padding(
+                field,
+                events,
+                48,
+                &[
+                    (AuctionItemName, text::item_name),
+                    (AuctionDescription, text::description),
+                ],
+            ),
             BidAuction => Ok(self.bid_auctions(events, column)),
             BidBidder => Ok(self.bid_bidders(events, column)),
             BidPrice => Ok(prices(events, column)),
@@ -276,11 +277,6 @@ impl Generator {
         self.options.proportions.newest_auction(event)
     }
 
-    #[inline]
-    fn person_id(&self, person: u64) -> u64 {
-        FIRST_PERSON_ID + person
-    }
-
     /// Some active person, or one that is about to come.
     #[inline]
     fn any_person(&self, event: &Event, draw: &mut Draw) -> u64 {
@@ -289,35 +285,33 @@ impl Generator {
         persons - active + draw.below(active + ID_LEAD)
     }
 
+    // Both outcomes are made before one is taken: which one it is cannot be predicted, so a branch would cost more.
+
     #[inline]
     fn seller(&self, event: &Event, draw: &mut Draw) -> u64 {
-        self.person_id(if draw.once_in(self.options.hot_sellers_ratio) {
-            self.any_person(event, draw)
-        } else {
-            self.newest_person(event) / HOT_GROUP * HOT_GROUP
-        })
+        let is_any = draw.once_in(self.options.hot_sellers_ratio);
+        let any = self.any_person(event, draw);
+        let hot = self.newest_person(event) / HOT_GROUP * HOT_GROUP;
+        FIRST_PERSON_ID + if is_any { any } else { hot }
     }
 
     #[inline]
     fn bidder(&self, event: &Event, draw: &mut Draw) -> u64 {
-        self.person_id(if draw.once_in(self.options.hot_bidders_ratio) {
-            self.any_person(event, draw)
-        } else {
-            // The second of the group, so that hot bidders are not hot sellers.
-            self.newest_person(event) / HOT_GROUP * HOT_GROUP + 1
-        })
+        let is_any = draw.once_in(self.options.hot_bidders_ratio);
+        let any = self.any_person(event, draw);
+        // The second of the group, so that hot bidders are not hot sellers.
+        let hot = self.newest_person(event) / HOT_GROUP * HOT_GROUP + 1;
+        FIRST_PERSON_ID + if is_any { any } else { hot }
     }
 
     #[inline]
     fn auction_of_bid(&self, event: &Event, draw: &mut Draw) -> u64 {
+        let is_any = draw.once_in(self.options.hot_auctions_ratio);
         let newest = self.newest_auction(event);
-        FIRST_AUCTION_ID
-            + if draw.once_in(self.options.hot_auctions_ratio) {
-                let oldest = newest.saturating_sub(AUCTIONS_IN_FLIGHT);
-                oldest + draw.below(newest - oldest + 1 + ID_LEAD)
-            } else {
-                newest / HOT_GROUP * HOT_GROUP
-            }
+        let oldest = newest.saturating_sub(AUCTIONS_IN_FLIGHT);
+        let any = oldest + draw.below(newest - oldest + 1 + ID_LEAD);
+        let hot = newest / HOT_GROUP * HOT_GROUP;
+        FIRST_AUCTION_ID + if is_any { any } else { hot }
     }
 
     /// Milliseconds from an auction's start to its end: on average until as many auctions have begun as are in flight.
@@ -338,37 +332,44 @@ impl Generator {
         integers(events, Bid, column, |event, draw| self.bidder(event, draw))
     }
 
-    /// The bytes of each event before padding.
-    fn sizes(
+    /// What brings each event to its average size: it has `fixed` bytes and the texts of `others`, which are made once more to
+    /// know their lengths.
+    fn padding(
         &self,
+        field: EventField,
         events: &[Event],
-        kind: EventKind,
         fixed: u64,
-        fields: &[EventField],
-    ) -> Result<Vec<u64>> {
-        let mut sizes = vec![fixed; events.len()];
-        for field in fields {
-            debug_assert!(field.kind() == kind, "a row is padded by its own fields");
-            let values = self.field(*field, events)?;
-            let offsets = arrow::array::AsArray::as_string::<i32>(&values).value_offsets();
-            for (row, size) in sizes.iter_mut().enumerate() {
-                *size += (offsets[row + 1] - offsets[row]) as u64;
-            }
-        }
-        Ok(sizes)
-    }
-
-    fn padding(&self, field: EventField, events: &[Event], sizes: &[u64]) -> Result<ArrayRef> {
-        let average = self.options.average_bytes[field.kind() as usize];
-        texts_in_order(
+        others: &[(EventField, WriteText)],
+    ) -> Result<ArrayRef> {
+        let GeneratorOptions {
+            seed,
+            average_bytes,
+            ..
+        } = self.options;
+        let others: Vec<(ColumnDraws, WriteText)> = others
+            .iter()
+            .map(|(other, write)| (other.draws(seed), *write))
+            .collect();
+        let mut scratch = Vec::new();
+        texts(
             events,
             field.kind(),
-            field.draws(self.options.seed),
+            field.draws(seed),
             field.average_bytes(&self.options) as usize,
-            |row, draw, out| text::padding(sizes[row], average, draw, out),
+            |event, draw, out| {
+                scratch.clear();
+                for (column, write) in &others {
+                    write(&mut column.row(event.number), &mut scratch);
+                }
+                let size = fixed + scratch.len() as u64;
+                text::padding(size, average_bytes[field.kind() as usize], draw, out);
+            },
         )
     }
 }
+
+/// Appends the text of a cell.
+type WriteText = fn(&mut Draw, &mut Vec<u8>);
 
 fn integers(
     events: &[Event],
@@ -402,26 +403,14 @@ fn texts(
     kind: EventKind,
     column: ColumnDraws,
     average_bytes: usize,
-    write: impl Fn(&Event, &mut Draw, &mut Vec<u8>),
-) -> Result<ArrayRef> {
-    texts_in_order(events, kind, column, average_bytes, |row, draw, out| {
-        write(&events[row], draw, out)
-    })
-}
-
-fn texts_in_order(
-    events: &[Event],
-    kind: EventKind,
-    column: ColumnDraws,
-    average_bytes: usize,
-    mut write: impl FnMut(usize, &mut Draw, &mut Vec<u8>),
+    mut write: impl FnMut(&Event, &mut Draw, &mut Vec<u8>),
 ) -> Result<ArrayRef> {
     let mut bytes = Vec::with_capacity(events.len() * average_bytes);
     let mut offsets = Vec::with_capacity(events.len() + 1);
     offsets.push(0);
-    for (row, event) in events.iter().enumerate() {
+    for event in events {
         if event.kind == kind {
-            write(row, &mut column.row(event.number), &mut bytes);
+            write(event, &mut column.row(event.number), &mut bytes);
         }
         offsets.push(bytes.len() as i32);
     }

@@ -45,6 +45,16 @@ pub(super) fn city(draw: &mut Draw, out: &mut Vec<u8>) {
     one_of(&CITIES, draw, out);
 }
 
+/// Up to 19 letters.
+pub(super) fn item_name(draw: &mut Draw, out: &mut Vec<u8>) {
+    words(20, b' ', draw, out);
+}
+
+/// Up to 99 letters.
+pub(super) fn description(draw: &mut Draw, out: &mut Vec<u8>) {
+    words(100, b' ', draw, out);
+}
+
 /// `word@word.com`.
 pub(super) fn email_address(draw: &mut Draw, out: &mut Vec<u8>) {
     words(7, b' ', draw, out);

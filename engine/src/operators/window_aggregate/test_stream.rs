@@ -81,10 +81,14 @@ pub(crate) fn elements(events: &[Event], size: usize) -> Vec<StreamElement> {
         match event {
             Event::Watermark(next) => {
                 watermark = watermark.max(*next);
-                behind = Some(watermark);
+                if rows.is_empty() {
+                    elements.push(StreamElement::Watermark(EventTime(watermark)));
+                } else {
+                    behind = Some(watermark);
+                }
             }
             Event::Row(row) => {
-                if let Some(watermark) = behind.take().filter(|_| !rows.is_empty()) {
+                if let Some(watermark) = behind.take() {
                     steps.push(WatermarkStep {
                         row: rows.len(),
                         watermark: EventTime(watermark),
@@ -101,9 +105,9 @@ pub(crate) fn elements(events: &[Event], size: usize) -> Vec<StreamElement> {
                     &std::mem::take(&mut rows),
                     std::mem::take(&mut steps),
                 )));
-            }
-            if watermark > i64::MIN {
-                elements.push(StreamElement::Watermark(EventTime(watermark)));
+                if watermark > i64::MIN {
+                    elements.push(StreamElement::Watermark(EventTime(watermark)));
+                }
             }
             behind = None;
         }

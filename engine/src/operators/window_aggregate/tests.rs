@@ -388,7 +388,7 @@ fn many_aggregates() -> Vec<AggregateCall> {
         distinct(n("COUNT")),
         filtered(distinct(n("COUNT"))),
         filtered(distinct(n("SUM"))),
-        distinct(s("COUNT")),
+        distinct(call("COUNT", Some(2), LogicalType::BIGINT)),
         distinct(n("MAX")),
         two,
     ]
@@ -572,9 +572,10 @@ fn ordered(mut outcome: Outcome) -> Outcome {
 fn compare_with_twin(kind: WindowKind, seed: u64, retract: bool) {
     let events = random_events(seed, 300, retract);
     let expected = ordered(Twin::run(kind, &events));
-    assert!(expected.late > 0 && !expected.lines.is_empty());
+    assert!(!expected.lines.is_empty() && expected.null_times > 0);
+    assert!(expected.late > 0 || kind != TUMBLE);
     let spec = spec(kind, many_aggregates());
-    for size in [1, 7, 64, 1000] {
+    for size in [1, 7, 64] {
         for phases in [one_phase, two_phases] {
             let outcome = ordered(run(phases(&spec, !retract), &events, size));
             let place = format!("{kind}, seed {seed}, batches of {size}, retract {retract}");
@@ -624,7 +625,7 @@ fn agrees_with_one_row_at_a_time() {
         },
     ];
     for kind in kinds {
-        for seed in 1..4 {
+        for seed in 1..3 {
             compare_with_twin(kind, seed, false);
             compare_with_twin(kind, seed + 100, true);
         }

@@ -40,6 +40,7 @@ fn join(kind: JoinKind, null_safe: bool, with_condition: bool) -> WindowJoinOper
     let side = |schema: &Schema| WindowJoinSide {
         schema: schema.clone(),
         window_end: 2,
+        session_start: None,
         keys: vec![0],
     };
     let spec = WindowJoinSpec {

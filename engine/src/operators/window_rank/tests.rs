@@ -23,6 +23,7 @@ fn spec(rank_start: u64, rank_end: u64, output_rank: bool) -> WindowRankSpec {
         output,
         window_end: 2,
         window_time: WindowTime::EventTimestamp,
+        session_start: None,
         partition_keys: vec![0],
         order_by: vec![SortKey {
             column: 1,
@@ -189,4 +190,26 @@ fn random_streams_agree_with_a_sorted_list() {
             assert_eq!(actual, expected, "{way:?}");
         }
     }
+}
+
+#[test]
+fn sessions_of_equal_end_and_unequal_start_rank_apart() {
+    let mut by_start = spec(1, 1, true);
+    by_start.session_start = Some(1);
+    by_start.partition_keys.clear();
+    check(
+        || operator(&by_start),
+        &[&schema()],
+        "
+            +I a, 1, 10
+            +I b, 1, 10
+            +I c, 2, 10
+            -- end
+        ",
+        "
+            +I a, 1, 10, 1
+            +I c, 2, 10, 1
+            -- watermark end
+        ",
+    );
 }

@@ -56,6 +56,25 @@ fn what_is_dear_is_computed_once() {
 }
 
 #[test]
+fn what_can_fail_stays_behind_its_guard_even_if_it_is_computed_twice() {
+    let projected = select(scan(table("t")), &[("w", &|s| column(s, "w")), ("q", &div)]);
+    let query = filter(projected, |s| {
+        and(vec![
+            call("<>", column(s, "w"), number(0)),
+            call(">", column(s, "q"), number(2)),
+        ])
+    });
+    check(
+        &explained(columns(query, &["q"])),
+        "
+        Calc(select=[(v / w) AS q], where=[((w <> 0) AND ((v / w) > 2))])
+        +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
+           +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v, w, ts])
+    ",
+    );
+}
+
+#[test]
 fn a_random_number_is_drawn_once() {
     let random = |_: &Schema| Expression::call("RAND", vec![], LogicalType::DOUBLE);
     let projected = select(scan(table("t")), &[("r", &random)]);

@@ -117,3 +117,35 @@ fn random_numbers_are_not_shared() {
     assert_eq!(text.matches("RAND()").count(), 2, "{text}");
     assert_eq!(text.matches("TableSourceScan(").count(), 1, "{text}");
 }
+
+#[test]
+fn what_can_fail_in_a_shared_view_stays_behind_each_guard() {
+    let view = || {
+        let rows = filter(scan(table("t")), |s| call(">", column(s, "v"), number(0)));
+        select(
+            rows,
+            &[
+                ("w", &|s| column(s, "w")),
+                ("q", &|s| call("/", column(s, "v"), column(s, "w"))),
+            ],
+        )
+    };
+    let guarded = |name: &str, value: i64| {
+        let rows = filter(view(), |s| call("<>", column(s, "w"), number(value)));
+        insert(name, columns(rows, &["q"]))
+    };
+    check(
+        &explained_set(vec![guarded("a", 0), guarded("b", 1)], &[]),
+        "
+        Sink(table=[default_catalog.default_database.a], fields=[q])
+        +- Calc(select=[(v / w) AS q], where=[(w <> 0)])
+           +- Calc(select=[v, w], where=[(v > 0)])(reuse_id=[1])
+              +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
+                 +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[v, w, ts])
+
+        Sink(table=[default_catalog.default_database.b], fields=[q])
+        +- Calc(select=[(v / w) AS q], where=[(w <> 1)])
+           +- Reused(reference_id=[1])
+    ",
+    );
+}

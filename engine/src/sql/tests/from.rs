@@ -10,8 +10,16 @@ fn aliases_rename_tables_and_columns() {
         schema("SELECT p.n, m FROM person AS p (n, m, t)"),
         "n BIGINT NOT NULL, m STRING"
     );
-    refused("SELECT person.id FROM person AS p", "person.id", &["no table or column \"person\""]);
-    refused("SELECT * FROM person AS p (a)", "p (a)", &["names 1 columns, but there are 3"]);
+    refused(
+        "SELECT person.id FROM person AS p",
+        "person.id",
+        &["no table or column \"person\""],
+    );
+    refused(
+        "SELECT * FROM person AS p (a)",
+        "p (a)",
+        &["names 1 columns, but there are 3"],
+    );
 }
 
 #[test]
@@ -33,12 +41,36 @@ fn options_hints_are_merged_and_checked() {
 
 #[test]
 fn other_hints_are_refused() {
-    refused("SELECT /*+ BROADCAST(b) */ * FROM bid b", "/*+", &["the hint BROADCAST is not supported"]);
-    refused("SELECT * FROM bid /*+ STATE_TTL('bid' = '1d') */", "/*+", &["STATE_TTL"]);
-    refused("SELECT * FROM bid /*+ OPTION('a' = 'b') */", "/*+", &["no hint OPTION", "OPTIONS("]);
-    refused("SELECT * FROM bid AS b /*+ OPTIONS('rows' = '7') */", "/*+", &["does not follow a table"]);
-    refused("SELECT auction /*+ OPTIONS('rows' = '7') */ FROM bid", "/*+", &["does not follow a table"]);
-    refused("SELECT * FROM bid /*+ OPTIONS(rows = 7) */", "/*+", &["pairs of strings"]);
+    refused(
+        "SELECT /*+ BROADCAST(b) */ * FROM bid b",
+        "/*+",
+        &["the hint BROADCAST is not supported"],
+    );
+    refused(
+        "SELECT * FROM bid /*+ STATE_TTL('bid' = '1d') */",
+        "/*+",
+        &["STATE_TTL"],
+    );
+    refused(
+        "SELECT * FROM bid /*+ OPTION('a' = 'b') */",
+        "/*+",
+        &["no hint OPTION", "OPTIONS("],
+    );
+    refused(
+        "SELECT * FROM bid AS b /*+ OPTIONS('rows' = '7') */",
+        "/*+",
+        &["does not follow a table"],
+    );
+    refused(
+        "SELECT auction /*+ OPTIONS('rows' = '7') */ FROM bid",
+        "/*+",
+        &["does not follow a table"],
+    );
+    refused(
+        "SELECT * FROM bid /*+ OPTIONS(rows = 7) */",
+        "/*+",
+        &["pairs of strings"],
+    );
 }
 
 #[test]
@@ -68,20 +100,36 @@ fn views_are_bound_where_they_are_used() {
         plan_in(&mut session, "SELECT * FROM v WHERE a < 9"),
         "Filter ($0 < 9)\n  Project $0 AS a, $1 AS t\n    Project $0 AS auction, $3 AS ts\n      Filter ($0 > 1)\n        Scan bid"
     );
-    plan_in(&mut session, "SELECT COUNT(*) FROM TUMBLE(TABLE v, DESCRIPTOR(t), INTERVAL '1' MINUTE) GROUP BY window_start, window_end");
+    plan_in(
+        &mut session,
+        "SELECT COUNT(*) FROM TUMBLE(TABLE v, DESCRIPTOR(t), INTERVAL '1' MINUTE) GROUP BY window_start, window_end",
+    );
     session.execute("DROP TABLE bid").unwrap();
     let refusal = session.execute("SELECT *\nFROM v").unwrap_err();
-    assert!(refusal.to_string().contains("while reading the view \"v\""), "{refusal}");
-    assert_eq!(refusal.position().map(|place| (place.line, place.column)), Some((2, 6)));
+    assert!(
+        refusal.to_string().contains("while reading the view \"v\""),
+        "{refusal}"
+    );
+    assert_eq!(
+        refusal.position().map(|place| (place.line, place.column)),
+        Some((2, 6))
+    );
 }
 
 #[test]
 fn a_view_cannot_refer_to_itself() {
     let mut session = session();
-    session.execute("CREATE VIEW v AS SELECT auction FROM bid").unwrap();
-    session.execute("CREATE TEMPORARY VIEW v AS SELECT auction FROM v").unwrap();
+    session
+        .execute("CREATE VIEW v AS SELECT auction FROM bid")
+        .unwrap();
+    session
+        .execute("CREATE TEMPORARY VIEW v AS SELECT auction FROM v")
+        .unwrap();
     let refusal = session.execute("SELECT * FROM v").unwrap_err();
-    assert!(refusal.to_string().contains("refers to itself"), "{refusal}");
+    assert!(
+        refusal.to_string().contains("refers to itself"),
+        "{refusal}"
+    );
 }
 
 #[test]
@@ -111,7 +159,11 @@ fn unnest_reads_columns_to_its_left() {
         schema("SELECT * FROM UNNEST(MAP['a', 1]) AS t (k, v)"),
         "k CHAR(1) NOT NULL, v INT NOT NULL"
     );
-    refused("SELECT * FROM bid, UNNEST(auction) AS t (x)", "auction", &["ARRAY, MAP or MULTISET, not BIGINT"]);
+    refused(
+        "SELECT * FROM bid, UNNEST(auction) AS t (x)",
+        "auction",
+        &["ARRAY, MAP or MULTISET, not BIGINT"],
+    );
     refused(
         "SELECT * FROM bid LEFT JOIN UNNEST(tags) AS t (x) ON t.x = 'a'",
         "UNNEST",

@@ -21,11 +21,30 @@ fn columns_go_by_position_and_are_cast() {
 #[test]
 fn missing_columns_are_null() {
     let partial = plan("INSERT INTO out1 (b) SELECT name FROM person");
-    assert!(partial.contains("NULL AS a") && partial.contains("$0 AS b"), "{partial}");
-    refused("INSERT INTO out1 (a) SELECT id FROM person", "a) SELECT", &["column \"b\" of \"out1\" is NOT NULL"]);
-    refused("INSERT INTO out1 (a, c) SELECT 1, 2", "c)", &["column \"c\" is computed"]);
-    refused("INSERT INTO out1 (a, d) SELECT 1, 2", "d)", &["no column \"d\" in \"out1\""]);
-    refused("INSERT INTO out1 (a, a) SELECT 1, 2", "a) SELECT", &["stands twice"]);
+    assert!(
+        partial.contains("NULL AS a") && partial.contains("$0 AS b"),
+        "{partial}"
+    );
+    refused(
+        "INSERT INTO out1 (a) SELECT id FROM person",
+        "a) SELECT",
+        &["column \"b\" of \"out1\" is NOT NULL"],
+    );
+    refused(
+        "INSERT INTO out1 (a, c) SELECT 1, 2",
+        "c)",
+        &["column \"c\" is computed"],
+    );
+    refused(
+        "INSERT INTO out1 (a, d) SELECT 1, 2",
+        "d)",
+        &["no column \"d\" in \"out1\""],
+    );
+    refused(
+        "INSERT INTO out1 (a, a) SELECT 1, 2",
+        "a) SELECT",
+        &["stands twice"],
+    );
 }
 
 #[test]
@@ -33,15 +52,30 @@ fn what_does_not_fit_shows_both_schemas() {
     refused(
         "INSERT INTO out1 SELECT id FROM person",
         "out1",
-        &["gives 1 columns, but \"out1\" takes 2", "query: [id BIGINT NOT NULL]; sink: [a BIGINT, b STRING NOT NULL]"],
+        &[
+            "gives 1 columns, but \"out1\" takes 2",
+            "query: [id BIGINT NOT NULL]; sink: [a BIGINT, b STRING NOT NULL]",
+        ],
     );
     refused(
         "INSERT INTO out1 SELECT tags, 'x' FROM bid",
         "out1",
-        &["column 1 of the query (\"tags\", ARRAY<STRING>)", "column \"a\" (BIGINT)", "CAST(tags AS BIGINT)"],
+        &[
+            "column 1 of the query (\"tags\", ARRAY<STRING>)",
+            "column \"a\" (BIGINT)",
+            "CAST(tags AS BIGINT)",
+        ],
     );
-    refused("INSERT INTO nowhere SELECT 1", "nowhere", &["no table \"nowhere\""]);
-    refused("INSERT OVERWRITE out1 SELECT 1", "OVERWRITE", &["INSERT OVERWRITE is not supported"]);
+    refused(
+        "INSERT INTO nowhere SELECT 1",
+        "nowhere",
+        &["no table \"nowhere\""],
+    );
+    refused(
+        "INSERT OVERWRITE out1 SELECT 1",
+        "OVERWRITE",
+        &["INSERT OVERWRITE is not supported"],
+    );
 }
 
 #[test]
@@ -53,6 +87,14 @@ fn statement_sets_are_one_job() {
     ] {
         assert_eq!(plan(&set).matches("Insert out1").count(), 2, "{set}");
     }
-    refused("EXECUTE STATEMENT SET BEGIN SELECT 1; END", "SELECT", &["expected INSERT INTO or END"]);
-    refused("EXECUTE STATEMENT SET BEGIN\nINSERT INTO out1 SELECT 1; END", "out1", &["gives 1 columns"]);
+    refused(
+        "EXECUTE STATEMENT SET BEGIN SELECT 1; END",
+        "SELECT",
+        &["expected INSERT INTO or END"],
+    );
+    refused(
+        "EXECUTE STATEMENT SET BEGIN\nINSERT INTO out1 SELECT 1; END",
+        "out1",
+        &["gives 1 columns"],
+    );
 }

@@ -4,14 +4,28 @@ use crate::sql::test_session::*;
 
 #[test]
 fn joins_have_their_kinds() {
-    for (join, kind) in [("JOIN", "Inner"), ("INNER JOIN", "Inner"), ("LEFT JOIN", "Left"), ("RIGHT OUTER JOIN", "Right"), ("FULL JOIN", "Full")] {
+    for (join, kind) in [
+        ("JOIN", "Inner"),
+        ("INNER JOIN", "Inner"),
+        ("LEFT JOIN", "Left"),
+        ("RIGHT OUTER JOIN", "Right"),
+        ("FULL JOIN", "Full"),
+    ] {
         assert_eq!(
-            plan(&format!("SELECT auction, name FROM bid {join} person ON bidder = id")),
-            format!("Project $0 AS auction, $7 AS name\n  Join {kind} ($1 = $6)\n    Scan bid\n    Scan person")
+            plan(&format!(
+                "SELECT auction, name FROM bid {join} person ON bidder = id"
+            )),
+            format!(
+                "Project $0 AS auction, $7 AS name\n  Join {kind} ($1 = $6)\n    Scan bid\n    Scan person"
+            )
         );
     }
-    let crossed = "Project $0 AS auction, $7 AS name\n  Join Inner TRUE\n    Scan bid\n    Scan person";
-    assert_eq!(plan("SELECT auction, name FROM bid CROSS JOIN person"), crossed);
+    let crossed =
+        "Project $0 AS auction, $7 AS name\n  Join Inner TRUE\n    Scan bid\n    Scan person";
+    assert_eq!(
+        plan("SELECT auction, name FROM bid CROSS JOIN person"),
+        crossed
+    );
     assert_eq!(plan("SELECT auction, name FROM bid, person"), crossed);
 }
 
@@ -36,14 +50,24 @@ fn using_merges_columns() {
         "id BIGINT, price DECIMAL(10, 2), name STRING, born TIMESTAMP_LTZ(3)"
     );
     assert_eq!(
-        plan(&format!("SELECT id {from} FULL JOIN person USING (id)")).lines().next(),
+        plan(&format!("SELECT id {from} FULL JOIN person USING (id)"))
+            .lines()
+            .next(),
         Some("Project COALESCE($0, $2) AS id")
     );
     assert_eq!(
-        plan(&format!("SELECT id, b.id AS other {from} RIGHT JOIN person USING (id)")).lines().next(),
+        plan(&format!(
+            "SELECT id, b.id AS other {from} RIGHT JOIN person USING (id)"
+        ))
+        .lines()
+        .next(),
         Some("Project $2 AS id, $0 AS other")
     );
-    refused(&format!("SELECT * {from} JOIN person USING (nam)"), "nam)", &["\"nam\" of USING is not on the left side"]);
+    refused(
+        &format!("SELECT * {from} JOIN person USING (nam)"),
+        "nam)",
+        &["\"nam\" of USING is not on the left side"],
+    );
 }
 
 #[test]
@@ -51,12 +75,31 @@ fn names_in_joins_must_be_clear() {
     refused(
         "SELECT id FROM person AS a JOIN person AS b ON a.id = b.id",
         "id FROM",
-        &["column \"id\" is ambiguous: it is in a and in b", "write a.id"],
+        &[
+            "column \"id\" is ambiguous: it is in a and in b",
+            "write a.id",
+        ],
     );
-    refused("SELECT * FROM person JOIN person ON TRUE", "person ON", &["stands twice in FROM"]);
-    refused("SELECT * FROM bid JOIN person", "person", &["has no condition"]);
-    refused("SELECT * FROM bid NATURAL JOIN person", "person", &["NATURAL JOIN"]);
-    refused("SELECT * FROM bid JOIN person ON bidder", "bidder", &["the condition of ON is BIGINT"]);
+    refused(
+        "SELECT * FROM person JOIN person ON TRUE",
+        "person ON",
+        &["stands twice in FROM"],
+    );
+    refused(
+        "SELECT * FROM bid JOIN person",
+        "person",
+        &["has no condition"],
+    );
+    refused(
+        "SELECT * FROM bid NATURAL JOIN person",
+        "person",
+        &["NATURAL JOIN"],
+    );
+    refused(
+        "SELECT * FROM bid JOIN person ON bidder",
+        "bidder",
+        &["the condition of ON is BIGINT"],
+    );
 }
 
 const WINDOWED: &str = "SELECT auction AS num, window_start, window_end, window_time FROM TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '5' MINUTE)";
@@ -65,11 +108,15 @@ const WINDOWED: &str = "SELECT auction AS num, window_start, window_end, window_
 fn a_window_join_keeps_time_attributes() {
     let on = "l.num = r.num AND l.window_start = r.window_start AND l.window_end = r.window_end";
     assert_eq!(
-        schema(&format!("SELECT l.window_time FROM ({WINDOWED}) l JOIN ({WINDOWED}) r ON {on}")),
+        schema(&format!(
+            "SELECT l.window_time FROM ({WINDOWED}) l JOIN ({WINDOWED}) r ON {on}"
+        )),
         "window_time TIMESTAMP(3) NOT NULL *rowtime*"
     );
     assert_eq!(
-        schema(&format!("SELECT l.window_time FROM ({WINDOWED}) l JOIN ({WINDOWED}) r ON l.num = r.num")),
+        schema(&format!(
+            "SELECT l.window_time FROM ({WINDOWED}) l JOIN ({WINDOWED}) r ON l.num = r.num"
+        )),
         "window_time TIMESTAMP(3) NOT NULL"
     );
 }
@@ -78,28 +125,42 @@ fn a_window_join_keeps_time_attributes() {
 fn in_and_exists_are_semi_and_anti_joins() {
     let first = |sql: String| {
         let text = plan(&sql);
-        text.lines().find(|line| line.contains("Join")).unwrap().trim().to_string()
+        text.lines()
+            .find(|line| line.contains("Join"))
+            .unwrap()
+            .trim()
+            .to_string()
     };
     let bounds = "l.window_start = r.window_start AND l.window_end = r.window_end";
     let outer = format!("SELECT * FROM ({WINDOWED}) l WHERE");
     assert_eq!(
-        first(format!("{outer} l.num IN (SELECT num FROM ({WINDOWED}) r WHERE {bounds})")),
+        first(format!(
+            "{outer} l.num IN (SELECT num FROM ({WINDOWED}) r WHERE {bounds})"
+        )),
         "Join Semi ((($0 = $4) AND ($1 = $5)) AND ($2 = $6))"
     );
     assert_eq!(
-        first(format!("{outer} EXISTS (SELECT * FROM ({WINDOWED}) r WHERE l.num = r.num AND {bounds})")),
+        first(format!(
+            "{outer} EXISTS (SELECT * FROM ({WINDOWED}) r WHERE l.num = r.num AND {bounds})"
+        )),
         "Join Semi ((($0 = $4) AND ($1 = $5)) AND ($2 = $6))"
     );
     assert_eq!(
-        first(format!("{outer} NOT EXISTS (SELECT * FROM ({WINDOWED}) r WHERE l.num = r.num AND {bounds})")),
+        first(format!(
+            "{outer} NOT EXISTS (SELECT * FROM ({WINDOWED}) r WHERE l.num = r.num AND {bounds})"
+        )),
         "Join Anti ((($0 = $4) AND ($1 = $5)) AND ($2 = $6))"
     );
     assert_eq!(
-        first(format!("{outer} l.num NOT IN (SELECT num FROM ({WINDOWED}) r WHERE {bounds})")),
+        first(format!(
+            "{outer} l.num NOT IN (SELECT num FROM ({WINDOWED}) r WHERE {bounds})"
+        )),
         "Join Anti ((((($0 = $4) OR IS NULL($0)) OR IS NULL($4)) AND ($1 = $5)) AND ($2 = $6))"
     );
     assert_eq!(
-        schema(&format!("{outer} EXISTS (SELECT * FROM ({WINDOWED}) r WHERE l.num = r.num AND {bounds})")),
+        schema(&format!(
+            "{outer} EXISTS (SELECT * FROM ({WINDOWED}) r WHERE l.num = r.num AND {bounds})"
+        )),
         "num BIGINT, window_start TIMESTAMP(3) NOT NULL, window_end TIMESTAMP(3) NOT NULL, window_time TIMESTAMP(3) NOT NULL *rowtime*"
     );
 }
@@ -113,11 +174,21 @@ fn subqueries_filter_their_own_rows() {
             .replace("($1 = 'a')", &filter_of_person("name = 'a'"))
     );
     assert_eq!(
-        plan("SELECT auction FROM bid WHERE bidder NOT IN (SELECT id FROM person GROUP BY id)").lines().count(),
+        plan("SELECT auction FROM bid WHERE bidder NOT IN (SELECT id FROM person GROUP BY id)")
+            .lines()
+            .count(),
         5
     );
-    refused("SELECT auction FROM bid WHERE bidder IN (SELECT id, name FROM person)", "SELECT id", &["has 2 columns"]);
-    refused("SELECT auction FROM bid WHERE EXISTS (SELECT nope FROM person)", "nope", &["no column \"nope\""]);
+    refused(
+        "SELECT auction FROM bid WHERE bidder IN (SELECT id, name FROM person)",
+        "SELECT id",
+        &["has 2 columns"],
+    );
+    refused(
+        "SELECT auction FROM bid WHERE EXISTS (SELECT nope FROM person)",
+        "nope",
+        &["no column \"nope\""],
+    );
 }
 
 fn filter_of(condition: &str) -> String {

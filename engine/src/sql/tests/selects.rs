@@ -43,7 +43,9 @@ fn select_without_from_reads_one_row() {
         "Project 1 AS one, 'it''s' AS s\n  Values (0)"
     );
     assert_eq!(
-        schema("SELECT 1, 'ab', 1.5, 1e0, TRUE, NULL, DATE '2024-01-31', TIMESTAMP '2024-01-31 00:00:00.5', INTERVAL '1' DAY"),
+        schema(
+            "SELECT 1, 'ab', 1.5, 1e0, TRUE, NULL, DATE '2024-01-31', TIMESTAMP '2024-01-31 00:00:00.5', INTERVAL '1' DAY"
+        ),
         "EXPR$0 INT NOT NULL, EXPR$1 CHAR(2) NOT NULL, EXPR$2 DECIMAL(2, 1) NOT NULL, EXPR$3 DOUBLE NOT NULL, \
          EXPR$4 BOOLEAN NOT NULL, EXPR$5 NULL, EXPR$6 DATE NOT NULL, EXPR$7 TIMESTAMP(1) NOT NULL, \
          EXPR$8 INTERVAL DAY TO SECOND NOT NULL"
@@ -79,14 +81,20 @@ fn intervals_have_all_forms_of_flink() {
          14:INTERVAL YEAR TO MONTH AS EXPR$4, 1:INTERVAL YEAR TO MONTH AS EXPR$5, \
          -7200000:INTERVAL DAY TO SECOND AS EXPR$6\n  Values (0)"
     );
-    refused("SELECT INTERVAL 'x' SECOND", "'x'", &["'x' is no INTERVAL of SECOND", "INTERVAL '5' SECOND"]);
+    refused(
+        "SELECT INTERVAL 'x' SECOND",
+        "'x'",
+        &["'x' is no INTERVAL of SECOND", "INTERVAL '5' SECOND"],
+    );
     refused("SELECT INTERVAL '5'", "'5'", &["needs a unit"]);
 }
 
 #[test]
 fn case_cast_and_operators_are_bound() {
     assert_eq!(
-        plan("SELECT CASE WHEN auction > 1 THEN 'a' ELSE 'bc' END AS x, TRY_CAST('1' AS INT) AS y FROM bid"),
+        plan(
+            "SELECT CASE WHEN auction > 1 THEN 'a' ELSE 'bc' END AS x, TRY_CAST('1' AS INT) AS y FROM bid"
+        ),
         "Project CASE(($0 > 1), 'a', 'bc') AS x, TRY_CAST('1' AS INT) AS y\n  Scan bid"
     );
     assert_eq!(
@@ -113,7 +121,11 @@ fn values_have_common_types() {
         "TRUE",
         &["column 1 of VALUES is INT NOT NULL in the first row and BOOLEAN"],
     );
-    refused("VALUES (1, 2), (3)", "3", &["row 2 of VALUES has 1 columns, the first has 2"]);
+    refused(
+        "VALUES (1, 2), (3)",
+        "3",
+        &["row 2 of VALUES has 1 columns, the first has 2"],
+    );
 }
 
 #[test]
@@ -127,7 +139,9 @@ fn union_all_casts_to_common_types_and_keeps_shared_time_attributes() {
         "a BIGINT"
     );
     assert_eq!(
-        plan("SELECT 1 AS a UNION ALL SELECT auction FROM bid").lines().next(),
+        plan("SELECT 1 AS a UNION ALL SELECT auction FROM bid")
+            .lines()
+            .next(),
         Some("Union")
     );
     refused(
@@ -145,7 +159,9 @@ fn union_all_casts_to_common_types_and_keeps_shared_time_attributes() {
 #[test]
 fn with_queries_see_those_before_them() {
     assert_eq!(
-        plan("WITH a AS (SELECT auction AS x FROM bid), b (y) AS (SELECT x FROM a) SELECT y FROM b WHERE y > 1"),
+        plan(
+            "WITH a AS (SELECT auction AS x FROM bid), b (y) AS (SELECT x FROM a) SELECT y FROM b WHERE y > 1"
+        ),
         "Filter ($0 > 1)\n  Project $0 AS y\n    Project $0 AS x\n      Scan bid"
     );
     refused(
@@ -160,34 +176,111 @@ fn unknown_names_list_what_is_there() {
     refused(
         "SELECT auctoin FROM bid",
         "auctoin",
-        &["there is no column \"auctoin\"", "did you mean 'auction'?", "bidder"],
+        &[
+            "there is no column \"auctoin\"",
+            "did you mean 'auction'?",
+            "bidder",
+        ],
     );
-    refused("SELECT x.auction FROM bid AS b", "x.auction", &["no table or column \"x\""]);
-    refused("SELECT b.auctio FROM bid AS b", "b.auctio", &["no column \"auctio\" in \"b\"", "did you mean 'auction'?"]);
-    refused("SELECT item.nam FROM bid", "nam", &["no field \"nam\"", "did you mean 'name'?"]);
-    refused("SELECT *\nFROM bids", "bids", &["no table or view \"bids\"", "did you mean 'bid'?", "2 | FROM bids", "  |      ^"]);
-    refused("SELECT auction FROM bid WHERE pric > 1", "pric", &["did you mean 'price'?"]);
+    refused(
+        "SELECT x.auction FROM bid AS b",
+        "x.auction",
+        &["no table or column \"x\""],
+    );
+    refused(
+        "SELECT b.auctio FROM bid AS b",
+        "b.auctio",
+        &["no column \"auctio\" in \"b\"", "did you mean 'auction'?"],
+    );
+    refused(
+        "SELECT item.nam FROM bid",
+        "nam",
+        &["no field \"nam\"", "did you mean 'name'?"],
+    );
+    refused(
+        "SELECT *\nFROM bids",
+        "bids",
+        &[
+            "no table or view \"bids\"",
+            "did you mean 'bid'?",
+            "2 | FROM bids",
+            "  |      ^",
+        ],
+    );
+    refused(
+        "SELECT auction FROM bid WHERE pric > 1",
+        "pric",
+        &["did you mean 'price'?"],
+    );
 }
 
 #[test]
 fn what_is_not_supported_is_named_with_its_place() {
     for (sql, at, what) in [
-        ("SELECT auction FROM bid ORDER BY bidder", "bidder", "ORDER BY"),
+        (
+            "SELECT auction FROM bid ORDER BY bidder",
+            "bidder",
+            "ORDER BY",
+        ),
         ("SELECT auction FROM bid LIMIT 7", "7", "LIMIT"),
-        ("SELECT auction FROM bid INTERSECT SELECT 1", "SELECT 1", "INTERSECT"),
-        ("SELECT auction FROM bid EXCEPT SELECT 1", "SELECT 1", "EXCEPT"),
+        (
+            "SELECT auction FROM bid INTERSECT SELECT 1",
+            "SELECT 1",
+            "INTERSECT",
+        ),
+        (
+            "SELECT auction FROM bid EXCEPT SELECT 1",
+            "SELECT 1",
+            "EXCEPT",
+        ),
         ("SELECT (SELECT 1) FROM bid", "SELECT 1", "scalar subquery"),
-        ("SELECT * FROM bid FOR SYSTEM_TIME AS OF bid.ts", "bid", "FOR SYSTEM_TIME AS OF"),
-        ("SELECT * FROM bid MATCH_RECOGNIZE (PATTERN (A))", "MATCH_RECOGNIZE", "MATCH_RECOGNIZE"),
-        ("SELECT * FROM bid, LATERAL TABLE(f(auction)) AS t (x)", "TABLE(f", ""),
-        ("SELECT * FROM bid TABLESAMPLE BERNOULLI (10)", "bid", "TABLESAMPLE"),
-        ("SELECT SUM(price) OVER (ORDER BY ts) FROM bid", "SUM", "SUM with OVER"),
-        ("SELECT RANK() OVER (ORDER BY ts) FROM bid", "RANK", "RANK with OVER"),
+        (
+            "SELECT * FROM bid FOR SYSTEM_TIME AS OF bid.ts",
+            "bid",
+            "FOR SYSTEM_TIME AS OF",
+        ),
+        (
+            "SELECT * FROM bid MATCH_RECOGNIZE (PATTERN (A))",
+            "MATCH_RECOGNIZE",
+            "MATCH_RECOGNIZE",
+        ),
+        (
+            "SELECT * FROM bid, LATERAL TABLE(f(auction)) AS t (x)",
+            "TABLE(f",
+            "",
+        ),
+        (
+            "SELECT * FROM bid TABLESAMPLE BERNOULLI (10)",
+            "bid",
+            "TABLESAMPLE",
+        ),
+        (
+            "SELECT SUM(price) OVER (ORDER BY ts) FROM bid",
+            "SUM",
+            "SUM with OVER",
+        ),
+        (
+            "SELECT RANK() OVER (ORDER BY ts) FROM bid",
+            "RANK",
+            "RANK with OVER",
+        ),
         ("SELECT auction::INT FROM bid", "auction", "::"),
-        ("SELECT auction FROM bid QUALIFY auction > 1", "SELECT", "QUALIFY"),
+        (
+            "SELECT auction FROM bid QUALIFY auction > 1",
+            "SELECT",
+            "QUALIFY",
+        ),
         ("SELECT my.f(1)", "my", "the function my.f"),
-        ("SELECT ts AT TIME ZONE 'UTC' FROM bid", "ts", "AT TIME ZONE"),
-        ("SELECT auction FROM bid WHERE auction IN (SELECT id FROM person) OR TRUE", "auction IN", "IN (SELECT"),
+        (
+            "SELECT ts AT TIME ZONE 'UTC' FROM bid",
+            "ts",
+            "AT TIME ZONE",
+        ),
+        (
+            "SELECT auction FROM bid WHERE auction IN (SELECT id FROM person) OR TRUE",
+            "auction IN",
+            "IN (SELECT",
+        ),
     ] {
         refused(sql, at, &[what]);
     }
@@ -199,7 +292,10 @@ fn names_and_strings_are_not_mixed_up() {
     assert!(refusal.contains("back-ticks"), "{refusal}");
     let refusal = error("SELECT \"auction\" FROM bid").to_string();
     assert!(refusal.contains("back-ticks"), "{refusal}");
-    assert_eq!(schema("SELECT `auction` AS `a``b` FROM `bid`"), "a`b BIGINT");
+    assert_eq!(
+        schema("SELECT `auction` AS `a``b` FROM `bid`"),
+        "a`b BIGINT"
+    );
 }
 
 #[test]
@@ -212,5 +308,9 @@ fn syntax_errors_have_a_place_inside_subqueries_too() {
         &["syntax error: expected an expression, found )"],
     );
     refused("SELECT CAST(1 AS FOO)", "FOO", &["there is no type FOO"]);
-    refused("SELECT * FROM (SELECT CAST(1 AS FOO) FROM bid) AS t", "FOO", &["there is no type FOO"]);
+    refused(
+        "SELECT * FROM (SELECT CAST(1 AS FOO) FROM bid) AS t",
+        "FOO",
+        &["there is no type FOO"],
+    );
 }

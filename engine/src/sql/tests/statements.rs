@@ -25,9 +25,21 @@ fn set_changes_options_and_lists_them() {
     session.execute("RESET 'parallelism.default'").unwrap();
     assert_eq!(session.config.parallelism(), 1);
     session.execute("RESET").unwrap();
-    refused("SET 'paralelism.default' = '3'", "'paralelism", &["did you mean 'parallelism.default'?"]);
-    refused("SET 'parallelism.default' = 'x'", "'parallelism", &["a whole number"]);
-    refused("SET parallelism.default = 3", "parallelism", &["SET 'key' = 'value'"]);
+    refused(
+        "SET 'paralelism.default' = '3'",
+        "'paralelism",
+        &["did you mean 'parallelism.default'?"],
+    );
+    refused(
+        "SET 'parallelism.default' = 'x'",
+        "'parallelism",
+        &["a whole number"],
+    );
+    refused(
+        "SET parallelism.default = 3",
+        "parallelism",
+        &["SET 'key' = 'value'"],
+    );
     refused("RESET 'nope'", "'nope'", &["no option 'nope'"]);
 }
 
@@ -36,7 +48,10 @@ fn the_catalog_can_be_listed() {
     let mut session = session();
     session.execute("CREATE VIEW v AS SELECT 1 AS one").unwrap();
     let tables = rows(&mut session, "SHOW TABLES");
-    assert!(tables.contains("| bid ") && tables.contains("| v "), "{tables}");
+    assert!(
+        tables.contains("| bid ") && tables.contains("| v "),
+        "{tables}"
+    );
     let views = rows(&mut session, "SHOW VIEWS");
     assert!(!views.contains("bid") && views.contains("| v "), "{views}");
     let created = rows(&mut session, "SHOW CREATE VIEW v");
@@ -46,11 +61,17 @@ fn the_catalog_can_be_listed() {
 #[test]
 fn describe_shows_attributes_keys_and_expressions() {
     let text = rows(&mut session(), "DESCRIBE bid");
-    assert!(text.contains("TIMESTAMP(3) *ROWTIME*") && text.contains("ts - INTERVAL '5' SECOND"), "{text}");
+    assert!(
+        text.contains("TIMESTAMP(3) *ROWTIME*") && text.contains("ts - INTERVAL '5' SECOND"),
+        "{text}"
+    );
     let text = rows(&mut session(), "DESC person");
     assert!(text.contains("PRI(id)") && text.contains("false"), "{text}");
     let text = rows(&mut session(), "DESCRIBE click");
-    assert!(text.contains("AS PROCTIME()") && text.contains("*PROCTIME*"), "{text}");
+    assert!(
+        text.contains("AS PROCTIME()") && text.contains("*PROCTIME*"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -64,7 +85,9 @@ fn show_create_table_can_be_executed() {
     };
     let text = arrow::util::display::array_value_to_string(rows.column(0), 0).unwrap();
     let mut second = session();
-    second.execute(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    second
+        .execute(&text)
+        .unwrap_or_else(|error| panic!("{text}\n{error}"));
     let table = |session: &Session| format!("{:?}", session.catalog.table("a b").unwrap().columns);
     assert_eq!(table(&first), table(&second));
 }
@@ -76,17 +99,31 @@ fn explain_takes_jobs() {
         other => panic!("{other:?}"),
     };
     assert!(explained("EXPLAIN CHANGELOG_MODE SELECT * FROM bid"));
-    assert!(!explained("EXPLAIN PLAN FOR INSERT INTO out1 SELECT 1, 'a'"));
+    assert!(!explained(
+        "EXPLAIN PLAN FOR INSERT INTO out1 SELECT 1, 'a'"
+    ));
     assert!(!explained("EXPLAIN SELECT * FROM bid"));
-    assert!(explained("EXPLAIN CHANGELOG_MODE STATEMENT SET BEGIN INSERT INTO out1 SELECT 1, 'a'; END"));
-    assert!(!explained("EXPLAIN EXECUTE STATEMENT SET BEGIN INSERT INTO out1 SELECT 1, 'a'; END"));
-    refused("EXPLAIN ESTIMATED_COST SELECT 1", "ESTIMATED_COST", &["EXPLAIN ESTIMATED_COST is not supported"]);
+    assert!(explained(
+        "EXPLAIN CHANGELOG_MODE STATEMENT SET BEGIN INSERT INTO out1 SELECT 1, 'a'; END"
+    ));
+    assert!(!explained(
+        "EXPLAIN EXECUTE STATEMENT SET BEGIN INSERT INTO out1 SELECT 1, 'a'; END"
+    ));
+    refused(
+        "EXPLAIN ESTIMATED_COST SELECT 1",
+        "ESTIMATED_COST",
+        &["EXPLAIN ESTIMATED_COST is not supported"],
+    );
     refused("EXPLAIN SHOW TABLES", "SHOW", &["EXPLAIN is for"]);
 }
 
 #[test]
 fn only_the_default_database_is_there() {
-    for sql in ["USE CATALOG default_catalog", "USE default_database", "USE default_catalog.default_database"] {
+    for sql in [
+        "USE CATALOG default_catalog",
+        "USE default_database",
+        "USE default_catalog.default_database",
+    ] {
         session().execute(sql).unwrap();
     }
     refused("USE CATALOG mine", "mine", &["no catalog \"mine\""]);
@@ -109,22 +146,49 @@ fn other_statements_are_refused_by_name() {
     ] {
         let refusal = error(sql);
         assert!(refusal.to_string().contains(name), "{refusal}");
-        assert_eq!(refusal.position().map(|place| place.column), Some(1), "{refusal}");
+        assert_eq!(
+            refusal.position().map(|place| place.column),
+            Some(1),
+            "{refusal}"
+        );
     }
     assert!(error("").to_string().contains("there is no statement"));
-    refused("SELECT 1 SELECT 2", "SELECT 2", &["expected the end of the statement"]);
+    refused(
+        "SELECT 1 SELECT 2",
+        "SELECT 2",
+        &["expected the end of the statement"],
+    );
 }
 
 #[test]
 fn late_rows_need_their_table() {
     let mut session = session();
     assert!(session.late_rows_table().unwrap().is_none());
-    session.execute("SET 'volley.late-rows.sink' = 'late'").unwrap();
-    assert!(session.late_rows_table().unwrap_err().to_string().contains("names a table \"late\""));
+    session
+        .execute("SET 'volley.late-rows.sink' = 'late'")
+        .unwrap();
+    assert!(
+        session
+            .late_rows_table()
+            .unwrap_err()
+            .to_string()
+            .contains("names a table \"late\"")
+    );
     session
         .execute("CREATE TABLE late (operator STRING, window_end TIMESTAMP(3), watermark TIMESTAMP(3), `row` STRING) WITH ('connector' = 'memory')")
         .unwrap();
-    assert_eq!(session.late_rows_table().unwrap().unwrap().descriptor.name, "late");
-    session.execute("SET 'volley.late-rows.sink' = 'bid'").unwrap();
-    assert!(session.late_rows_table().unwrap_err().to_string().contains("has other columns"));
+    assert_eq!(
+        session.late_rows_table().unwrap().unwrap().descriptor.name,
+        "late"
+    );
+    session
+        .execute("SET 'volley.late-rows.sink' = 'bid'")
+        .unwrap();
+    assert!(
+        session
+            .late_rows_table()
+            .unwrap_err()
+            .to_string()
+            .contains("has other columns")
+    );
 }

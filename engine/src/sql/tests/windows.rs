@@ -31,7 +31,9 @@ fn windows_have_their_lengths() {
         "Window TUMBLE(size=[1 d]) offset -28800000 on $3 by [] EventTimestamp"
     );
     assert_eq!(
-        window("TUMBLE(DATA => TABLE bid, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '1' DAY, `OFFSET` => INTERVAL '1' HOUR)"),
+        window(
+            "TUMBLE(DATA => TABLE bid, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '1' DAY, `OFFSET` => INTERVAL '1' HOUR)"
+        ),
         "Window TUMBLE(size=[1 d]) offset 3600000 on $3 by [] EventTimestamp"
     );
     assert_eq!(
@@ -39,7 +41,9 @@ fn windows_have_their_lengths() {
         "Window HOP(size=[10 s], slide=[5 s]) offset 0 on $3 by [] EventTimestamp"
     );
     assert_eq!(
-        window("HOP(DATA => TABLE bid, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' SECOND, SLIDE => INTERVAL '5' SECOND)"),
+        window(
+            "HOP(DATA => TABLE bid, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' SECOND, SLIDE => INTERVAL '5' SECOND)"
+        ),
         "Window HOP(size=[10 s], slide=[5 s]) offset 0 on $3 by [] EventTimestamp"
     );
     assert_eq!(
@@ -47,7 +51,9 @@ fn windows_have_their_lengths() {
         "Window CUMULATE(max_size=[10 min], step=[2 min]) offset 0 on $3 by [] EventTimestamp"
     );
     assert_eq!(
-        window("SESSION(TABLE bid PARTITION BY (auction, bidder), DESCRIPTOR(ts), INTERVAL '5' MINUTE)"),
+        window(
+            "SESSION(TABLE bid PARTITION BY (auction, bidder), DESCRIPTOR(ts), INTERVAL '5' MINUTE)"
+        ),
         "Window SESSION(gap=[5 min]) offset 0 on $3 by [0, 1] EventTimestamp"
     );
     assert_eq!(
@@ -63,21 +69,38 @@ fn windows_have_their_lengths() {
 #[test]
 fn the_clock_follows_the_column_and_the_session_zone() {
     let mut session = session();
-    session.execute("SET 'table.local-time-zone' = 'Asia/Singapore'").unwrap();
+    session
+        .execute("SET 'table.local-time-zone' = 'Asia/Singapore'")
+        .unwrap();
     let mut clock = |table: &str, column: &str| {
-        let sql = format!("SELECT * FROM TUMBLE(TABLE {table}, DESCRIPTOR({column}), INTERVAL '1' DAY)");
+        let sql =
+            format!("SELECT * FROM TUMBLE(TABLE {table}, DESCRIPTOR({column}), INTERVAL '1' DAY)");
         let text = plan_in(&mut session, &sql);
-        text.lines().next().unwrap().split_once("[] ").unwrap().1.to_string()
+        text.lines()
+            .next()
+            .unwrap()
+            .split_once("[] ")
+            .unwrap()
+            .1
+            .to_string()
     };
     assert_eq!(clock("bid", "ts"), "EventTimestamp");
-    assert_eq!(clock("person", "born"), "EventInstant { time_zone: \"Asia/Singapore\" }");
-    assert_eq!(clock("click", "pt"), "Processing { time_zone: \"Asia/Singapore\" }");
+    assert_eq!(
+        clock("person", "born"),
+        "EventInstant { time_zone: \"Asia/Singapore\" }"
+    );
+    assert_eq!(
+        clock("click", "pt"),
+        "Processing { time_zone: \"Asia/Singapore\" }"
+    );
 }
 
 #[test]
 fn window_time_takes_over_from_the_time_column() {
     assert_eq!(
-        schema("SELECT ts, window_start, window_end, window_time FROM TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"),
+        schema(
+            "SELECT ts, window_start, window_end, window_time FROM TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
+        ),
         "ts TIMESTAMP(3), window_start TIMESTAMP(3) NOT NULL, window_end TIMESTAMP(3) NOT NULL, \
          window_time TIMESTAMP(3) NOT NULL *rowtime*"
     );
@@ -107,12 +130,22 @@ fn sizes_that_do_not_divide_are_refused() {
     refused(
         "SELECT * FROM HOP(TABLE bid, DESCRIPTOR(ts), INTERVAL '15' MINUTE, INTERVAL '20' MINUTE)",
         "'15'",
-        &["HOP", "integral multiple of slide", "size 20 min", "slide 15 min"],
+        &[
+            "HOP",
+            "integral multiple of slide",
+            "size 20 min",
+            "slide 15 min",
+        ],
     );
     refused(
         "SELECT * FROM CUMULATE(TABLE bid, DESCRIPTOR(ts), INTERVAL '4' SECOND, INTERVAL '10' SECOND)",
         "'4'",
-        &["CUMULATE", "integral multiple of step", "size 10 s", "step 4 s"],
+        &[
+            "CUMULATE",
+            "integral multiple of step",
+            "size 10 s",
+            "step 4 s",
+        ],
     );
     refused(
         "SELECT * FROM TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '0' SECOND)",
@@ -136,7 +169,10 @@ fn the_time_column_must_be_a_time_attribute() {
     refused(
         "SELECT * FROM TUMBLE(TABLE bid, DESCRIPTOR(auction), INTERVAL '1' MINUTE)",
         "DESCRIPTOR",
-        &["column \"auction\" is a plain BIGINT", "time attributes here: \"ts\""],
+        &[
+            "column \"auction\" is a plain BIGINT",
+            "time attributes here: \"ts\"",
+        ],
     );
     refused(
         "SELECT * FROM TUMBLE(TABLE (SELECT * FROM TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' MINUTE)), DESCRIPTOR(ts), INTERVAL '5' MINUTE)",
@@ -152,12 +188,47 @@ fn the_time_column_must_be_a_time_attribute() {
 
 #[test]
 fn wrong_calls_show_how_it_is_written() {
-    refused("SELECT * FROM TUMBLE(TABLE bid, DESCRIPTOR(ts))", "TUMBLE", &["lacks its SIZE", "TUMBLE(TABLE t, DESCRIPTOR(ts), size [, offset])"]);
-    refused("SELECT * FROM TUMBLE(bid, DESCRIPTOR(ts), INTERVAL '1' DAY)", "bid", &["written TABLE name"]);
-    refused("SELECT * FROM TUMBLE(TABLE bid, ts, INTERVAL '1' DAY)", "ts", &["DESCRIPTOR"]);
-    refused("SELECT * FROM TUMBLE(TABLE bid, DESCRIPTOR(tss), INTERVAL '1' DAY)", "tss", &["no column \"tss\""]);
-    refused("SELECT * FROM TUMBLE(DATA => TABLE bid, TIMECOL => DESCRIPTOR(ts), GAP => INTERVAL '1' DAY)", "GAP", &["no argument GAP", "SIZE"]);
-    refused("SELECT * FROM TUMBLE(TABLE bid PARTITION BY auction, DESCRIPTOR(ts), INTERVAL '1' DAY)", "TUMBLE", &["PARTITION BY is for SESSION"]);
-    refused("SELECT * FROM TUMBL(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' DAY)", "TUMBL", &["the table function TUMBL"]);
-    refused("SELECT TUMBLE(ts, INTERVAL '1' DAY) FROM bid", "TUMBLE", &["windows are made in FROM"]);
+    refused(
+        "SELECT * FROM TUMBLE(TABLE bid, DESCRIPTOR(ts))",
+        "TUMBLE",
+        &[
+            "lacks its SIZE",
+            "TUMBLE(TABLE t, DESCRIPTOR(ts), size [, offset])",
+        ],
+    );
+    refused(
+        "SELECT * FROM TUMBLE(bid, DESCRIPTOR(ts), INTERVAL '1' DAY)",
+        "bid",
+        &["written TABLE name"],
+    );
+    refused(
+        "SELECT * FROM TUMBLE(TABLE bid, ts, INTERVAL '1' DAY)",
+        "ts",
+        &["DESCRIPTOR"],
+    );
+    refused(
+        "SELECT * FROM TUMBLE(TABLE bid, DESCRIPTOR(tss), INTERVAL '1' DAY)",
+        "tss",
+        &["no column \"tss\""],
+    );
+    refused(
+        "SELECT * FROM TUMBLE(DATA => TABLE bid, TIMECOL => DESCRIPTOR(ts), GAP => INTERVAL '1' DAY)",
+        "GAP",
+        &["no argument GAP", "SIZE"],
+    );
+    refused(
+        "SELECT * FROM TUMBLE(TABLE bid PARTITION BY auction, DESCRIPTOR(ts), INTERVAL '1' DAY)",
+        "TUMBLE",
+        &["PARTITION BY is for SESSION"],
+    );
+    refused(
+        "SELECT * FROM TUMBL(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' DAY)",
+        "TUMBL",
+        &["the table function TUMBL"],
+    );
+    refused(
+        "SELECT TUMBLE(ts, INTERVAL '1' DAY) FROM bid",
+        "TUMBLE",
+        &["windows are made in FROM"],
+    );
 }
