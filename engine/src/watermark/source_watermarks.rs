@@ -216,6 +216,11 @@ impl SourceWatermarks {
         }
     }
 
+    /// Whether there is a split that has not ended.
+    pub fn has_splits(&self) -> bool {
+        !self.splits.is_empty()
+    }
+
     /// How many rows of a split have come so far.
     pub fn rows_of(&self, id: &str) -> u64 {
         self.splits.get(id).map_or(0, |split| split.watermark.rows)
