@@ -109,6 +109,11 @@ impl SourceOperator {
         self.reader.add_splits(splits)
     }
 
+    /// Whether there is a split that has not ended.
+    pub fn has_splits(&self) -> bool {
+        self.watermarks.has_splits()
+    }
+
     /// Reads on: emits the next rows of some split and, behind them, the watermark where it has advanced.
     pub fn poll(
         &mut self,
@@ -256,6 +261,7 @@ impl SourceOperator {
             }
             restored.push(split);
         }
+        self.watermarks.restored();
         self.reader.add_splits(restored)
     }
 

@@ -110,11 +110,6 @@ pub enum EdgeKind {
 }
 
 impl JobGraph {
-    /// The edges that end at a vertex.
-    pub(crate) fn inputs(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> {
-        self.edges.iter().filter(move |edge| edge.to == vertex)
-    }
-
     /// Whether every source ends.
     pub fn is_bounded(&self) -> bool {
         self.vertices
