@@ -92,7 +92,7 @@ fn timestamps(cast: &Cast, p: u8, mut clock: Option<LocalClock>) -> Result<Array
     let mut convert = |row: usize| {
         let (millis, nanos) = parse_timestamp(texts.value(row))?;
         let millis = match &mut clock {
-            Some(clock) => clock.to_instant(millis),
+            Some(clock) => clock.instant_of(millis),
             None => millis,
         };
         from_millis(millis, nanos, p)

@@ -61,7 +61,7 @@ fn write_all(cast: &Cast) -> ArrayRef {
             let mut clock = LocalClock::new(cast.context.time_zone);
             strings(array, 24, |out, row| {
                 let millis = to_millis(values[row], *p);
-                let shift = (clock.to_local(millis) - millis) * units_per_milli(*p);
+                let shift = (clock.local_of(millis) - millis) * units_per_milli(*p);
                 write_timestamp(out, values[row].saturating_add(shift), *p)
             })
         }

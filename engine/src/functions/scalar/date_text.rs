@@ -127,7 +127,7 @@ fn date_format(call: &Call) -> Result<Kernel> {
             if last != Some(time) || reader.fixed.is_none() {
                 let mut millis = to_millis(time, p);
                 if let Some(clock) = &mut clock {
-                    millis = clock.to_local(millis);
+                    millis = clock.local_of(millis);
                 }
                 text.clear();
                 reader
@@ -329,7 +329,7 @@ fn from_unix(call: &Call) -> Result<Kernel> {
                 return Ok(false);
             };
             text.clear();
-            reader.get(row)?.write(&mut text, clock.to_local(millis), 0);
+            reader.get(row)?.write(&mut text, clock.local_of(millis), 0);
             push(out, &text);
             Ok(true)
         })
@@ -356,7 +356,7 @@ fn to_unix(call: &Call) -> Result<Kernel> {
         let mut clock = LocalClock::new(zone);
         read_texts::<Int64Type>(arguments, Some(&patterns), true, |time| {
             Some(match time {
-                Some((millis, _)) => clock.to_instant(millis) / 1000,
+                Some((millis, _)) => clock.instant_of(millis) / 1000,
                 None => i64::MIN,
             })
         })

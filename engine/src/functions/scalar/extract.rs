@@ -182,7 +182,7 @@ fn of_instants(arguments: &Arguments, part: Part, p: u8, mut clock: LocalClock) 
     let values: Vec<i64> = (0..arguments.rows())
         .map(|row| {
             let time = times[value.index(row)];
-            let local = clock.to_local(to_millis(time, p));
+            let local = clock.local_of(to_millis(time, p));
             of_wall_clock(part, local, nanos_of_milli(time, p))
         })
         .collect();

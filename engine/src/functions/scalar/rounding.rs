@@ -216,7 +216,7 @@ fn step_of_time(call: &Call, is_up: bool) -> Result<Kernel> {
         TypeRoot::TimestampLtz(p) => Box::new(move |arguments| {
             let mut clock = LocalClock::new(zone);
             timestamps(arguments, p, |millis, more| {
-                let local = clock.to_local(millis);
+                let local = clock.local_of(millis);
                 step.round(local, is_up, more) - (local - millis)
             })
         }),
