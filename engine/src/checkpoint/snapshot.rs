@@ -16,18 +16,23 @@ pub struct JobSnapshot {
 }
 
 impl JobSnapshot {
-    /// Checks that the state belongs to a job with these operators: each operator of the snapshot must still be there.
+    /// Checks that the state belongs to a job with these operators: each operator of the snapshot that has rows in it must
+    /// still be there. (One that keeps nothing over a barrier, as a local aggregation, comes and goes with the parallelism.)
     pub fn check_operators(&self, uids: &BTreeSet<&str>) -> Result<()> {
         let lost: Vec<&str> = self
             .operators
-            .keys()
-            .map(String::as_str)
-            .filter(|uid| !uids.contains(uid))
+            .iter()
+            .filter(|(uid, state)| state.has_rows() && !uids.contains(uid.as_str()))
+            .map(|(uid, _)| uid.as_str())
             .collect();
         if lost.is_empty() {
             return Ok(());
         }
-        Err(Error::user(format!("checkpoint {} belongs to another job: it holds state of {}, which this job does not have", self.checkpoint, lost.join(", ")))
-            .hint("restore with the statements that wrote the checkpoint, or start without 'execution.state-recovery.path'"))
+        Err(Error::user(format!(
+            "checkpoint {} belongs to another job: it holds state of {}, which this job does not have",
+            self.checkpoint,
+            lost.join(", ")
+        ))
+        .hint("restore with the statements that wrote the checkpoint, or start without 'execution.state-recovery.path'"))
     }
 }

@@ -356,11 +356,8 @@ impl OperatorBuilder<'_> {
             output: node.schema.clone(),
             window_end: rank.window_end,
             window_time: rank.window.time.clone(),
-            partition_keys: with_session_start(
-                &rank.window,
-                rank.window_start,
-                rank.partition_by.clone(),
-            ),
+            session_start: session_start(&rank.window, rank.window_start),
+            partition_keys: rank.partition_by.clone(),
             order_by: rank.order_by.clone(),
             rank_start: rank.rank_start,
             rank_end: rank.rank_end,
@@ -381,11 +378,8 @@ impl OperatorBuilder<'_> {
             schema: node.schema.clone(),
             window_end: deduplicate.window_end,
             window_time: deduplicate.window.time.clone(),
-            partition_keys: with_session_start(
-                &deduplicate.window,
-                deduplicate.window_start,
-                deduplicate.partition_by.clone(),
-            ),
+            session_start: session_start(&deduplicate.window, deduplicate.window_start),
+            partition_keys: deduplicate.partition_by.clone(),
             order_column: deduplicate.order_column,
             keep: match deduplicate.keep {
                 nodes::KeepRow::First => KeepRow::First,
@@ -417,10 +411,11 @@ impl OperatorBuilder<'_> {
                 WindowJoinSide {
                     schema: schema.clone(),
                     window_end,
-                    keys: with_session_start(&join.window, start, keys),
+                    session_start: session_start(&join.window, start),
+                    keys,
                 }
             };
-            let mut null_safe: Vec<bool> = join.keys.iter().map(|key| key.null_safe).collect();
+            let null_safe = join.keys.iter().map(|key| key.null_safe).collect();
             let left_keys = join.keys.iter().map(|key| key.left).collect();
             let right_keys = join.keys.iter().map(|key| key.right).collect();
             let spec = WindowJoinSpec {
@@ -437,13 +432,7 @@ impl OperatorBuilder<'_> {
                     join.right_window_end,
                     right_keys,
                 ),
-                null_safe: {
-                    null_safe.resize(
-                        null_safe.len() + usize::from(is_session(&join.window)),
-                        false,
-                    );
-                    null_safe
-                },
+                null_safe,
                 condition: join
                     .condition
                     .as_ref()
@@ -497,20 +486,9 @@ impl OperatorBuilder<'_> {
     }
 }
 
-fn is_session(window: &WindowSpec) -> bool {
-    matches!(window.kind, WindowKind::Session { .. })
-}
-
-/// Sessions of equal end may start at different times, so the start belongs to what tells them apart.
-fn with_session_start(
-    window: &WindowSpec,
-    window_start: usize,
-    mut keys: Vec<usize>,
-) -> Vec<usize> {
-    if is_session(window) && !keys.contains(&window_start) {
-        keys.push(window_start);
-    }
-    keys
+/// Sessions of equal end may start at different times, so there the start belongs to what tells windows apart.
+fn session_start(window: &WindowSpec, window_start: usize) -> Option<usize> {
+    matches!(window.kind, WindowKind::Session { .. }).then_some(window_start)
 }
 
 fn build_sink(

@@ -153,9 +153,13 @@ impl Receiver {
         }
     }
 
-    /// Whether an element waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.0.queue).elements.is_empty()
+    /// Whether the oldest element is there and is no batch.
+    pub(crate) fn is_control_next(&self) -> bool {
+        let queue = lock(&self.0.queue);
+        queue
+            .elements
+            .front()
+            .is_some_and(|(element, _)| !matches!(element, StreamElement::Batch(_)))
     }
 }
 
@@ -207,6 +211,6 @@ mod tests {
         sender.send(rows(8));
         assert!(!sender.has_room());
         lengths(&receiver, 8);
-        assert!(sender.has_room() && receiver.is_empty());
+        assert!(sender.has_room() && receiver.receive(8).unwrap().is_none());
     }
 }

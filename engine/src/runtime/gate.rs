@@ -78,29 +78,28 @@ impl InputGate {
         }
     }
 
-    /// Whether nothing can be read now.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ready.is_empty()
-            && self
-                .channels
-                .iter()
-                .all(|channel| channel.state != ChannelState::Open || channel.receiver.is_empty())
-    }
-
+    /// The front of some open channel. Control elements come first: how far the channels are is known before rows are judged
+    /// by it. Among rows the channels take turns.
     fn receive(&mut self, batch_rows: usize) -> Result<Option<(usize, StreamElement)>> {
         let count = self.channels.len();
-        for step in 0..count {
-            let index = (self.cursor + step) % count;
-            let channel = &self.channels[index];
-            if channel.state != ChannelState::Open {
-                continue;
-            }
-            if let Some(element) = channel.receiver.receive(batch_rows)? {
-                self.cursor = (index + 1) % count;
+        let control = (0..count)
+            .find(|index| self.is_open(*index) && self.channels[*index].receiver.is_control_next());
+        let turns = (0..count)
+            .map(|step| (self.cursor + step) % count)
+            .filter(|index| self.is_open(*index));
+        for index in control.into_iter().chain(turns) {
+            if let Some(element) = self.channels[index].receiver.receive(batch_rows)? {
+                if control.is_none() {
+                    self.cursor = (index + 1) % count;
+                }
                 return Ok(Some((index, element)));
             }
         }
         Ok(None)
+    }
+
+    fn is_open(&self, index: usize) -> bool {
+        self.channels[index].state == ChannelState::Open
     }
 
     fn take(&mut self, index: usize, element: StreamElement) {

@@ -41,10 +41,10 @@ pub enum VertexHead {
 }
 
 /// Makes a source operator for a subtask, without splits.
-pub type SourceBuilder = Box<dyn Fn(Subtask) -> Result<SourceOperator> + Send + Sync>;
+pub(super) type SourceBuilder = Box<dyn Fn(Subtask) -> Result<SourceOperator> + Send + Sync>;
 
 /// Makes an operator for a subtask.
-pub type OperatorBuilder = Box<dyn Fn(Subtask) -> Result<Box<dyn Operator>> + Send + Sync>;
+pub(super) type OperatorBuilder = Box<dyn Fn(Subtask) -> Result<Box<dyn Operator>> + Send + Sync>;
 
 /// A source at the head of a chain.
 pub struct SourceNode {
@@ -110,11 +110,6 @@ pub enum EdgeKind {
 }
 
 impl JobGraph {
-    /// The edges that end at a vertex.
-    pub(crate) fn inputs(&self, vertex: VertexId) -> impl Iterator<Item = &Edge> {
-        self.edges.iter().filter(move |edge| edge.to == vertex)
-    }
-
     /// Whether every source ends.
     pub fn is_bounded(&self) -> bool {
         self.vertices

@@ -126,8 +126,18 @@ impl Job {
             }
             _ => None,
         };
-        let deployment = deploy(&graph, options.queue_bytes, threads, snapshot.as_ref())?;
+        let mut deployment = deploy(&graph, options.queue_bytes, threads, snapshot.as_ref())?;
         let restored = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
+        let env = StepEnvironment {
+            now: clock.now(),
+            batch_rows: options.batch_rows,
+            batch_bytes: options.batch_bytes,
+            checkpoint: restored,
+        };
+        deployment
+            .tasks
+            .iter_mut()
+            .try_for_each(|task| task.prime(&env))?;
         Ok(Job {
             deployment,
             options,

@@ -66,7 +66,7 @@ impl DeterministicStepper {
     ) -> Result<Self> {
         let deployment = deploy(&graph, options.queue_bytes, 1, snapshot)?;
         let last = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
-        Ok(DeterministicStepper {
+        let mut stepper = DeterministicStepper {
             coordinator: CheckpointCoordinator::new(deployment.tasks.len(), last),
             tasks: deployment.tasks,
             metrics: Arc::new(deployment.metrics),
@@ -75,7 +75,23 @@ impl DeterministicStepper {
             clock,
             order: options.order_seed.map(SmallRng::seed_from_u64),
             options,
-        })
+        };
+        let env = stepper.environment();
+        stepper
+            .tasks
+            .iter_mut()
+            .try_for_each(|task| task.prime(&env))?;
+        (0..stepper.tasks.len()).for_each(|index| stepper.take_reports(index));
+        Ok(stepper)
+    }
+
+    fn environment(&self) -> StepEnvironment {
+        StepEnvironment {
+            now: self.clock.now(),
+            batch_rows: self.options.batch_rows,
+            batch_bytes: self.options.batch_bytes,
+            checkpoint: self.requested,
+        }
     }
 
     /// Steps all tasks until nothing can move without new input or a later time.
@@ -174,12 +190,7 @@ impl DeterministicStepper {
         }
         let mut progressed = false;
         for index in order {
-            let env = StepEnvironment {
-                now: self.clock.now(),
-                batch_rows: self.options.batch_rows,
-                batch_bytes: self.options.batch_bytes,
-                checkpoint: self.requested,
-            };
+            let env = self.environment();
             let before = self.tasks[index].is_finished();
             let step = self.tasks[index].step(&env)?;
             progressed |= step == Step::Progress || (step == Step::Finished && !before);

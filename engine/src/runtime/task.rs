@@ -470,21 +470,21 @@ impl Task {
         }
     }
 
-    /// Whether the task reads a source, so that a checkpoint begins here.
-    pub(crate) fn is_source(&self) -> bool {
-        matches!(self.head, Head::Source(_))
-    }
-
     /// Whether the task has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// The uid of the source at the head.
-    pub(crate) fn source_uid(&self) -> Option<&str> {
+    /// Before any row is read: a source subtask without splits says that it is idle or has ended, and the tasks behind it pass
+    /// that on. So who holds the watermark back does not depend on which thread is first.
+    pub(crate) fn prime(&mut self, env: &StepEnvironment) -> Result<()> {
         match &self.head {
-            Head::Source(source) => Some(&source.uid),
-            Head::Gate(_) => None,
+            Head::Source(source) if source.operator.has_splits() => Ok(()),
+            Head::Source(_) => self.step(env).map(drop),
+            Head::Gate(_) => {
+                while self.step(env)? == Step::Progress {}
+                Ok(())
+            }
         }
     }
 

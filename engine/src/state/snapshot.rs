@@ -96,6 +96,15 @@ impl StateSnapshot {
         self.tables.get(name).map_or(&[], |table| &table.batches)
     }
 
+    /// Whether there is anything but the runtime's own notes, whose names begin with `$`.
+    pub fn has_rows(&self) -> bool {
+        let holds_rows =
+            |table: &StateTable| table.batches.iter().any(|batch| batch.num_rows() > 0);
+        self.tables
+            .iter()
+            .any(|(name, table)| !name.starts_with('$') && holds_rows(table))
+    }
+
     /// Adds the tables of another instance of the same operator.
     pub fn merge(&mut self, other: StateSnapshot) {
         for (name, table) in other.tables {

@@ -109,6 +109,11 @@ impl SourceWatermarks {
         self.combined = self.combined.max(combined);
     }
 
+    /// All splits are restored: the minimum over them may be ahead of what the slowest reader had emitted.
+    pub fn restored(&mut self) {
+        self.combine();
+    }
+
     fn insert(&mut self, id: &str, watermark: SplitWatermark) {
         let idleness = IdlenessTimer::new(self.strategy.idle_timeout);
         let split = Split {
@@ -204,6 +209,11 @@ impl SourceWatermarks {
         } else {
             WatermarkStatus::Active
         }
+    }
+
+    /// Whether there is a split that has not ended.
+    pub fn has_splits(&self) -> bool {
+        !self.splits.is_empty()
     }
 
     /// How many rows of a split have come so far.

@@ -6,7 +6,10 @@ use volley::testing::{TestOptions, run_files};
 
 fn run(names: &[&str]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/cases");
-    let files: Vec<PathBuf> = names.iter().map(|name| folder.join(format!("{name}.yaml"))).collect();
+    let files: Vec<PathBuf> = names
+        .iter()
+        .map(|name| folder.join(format!("{name}.yaml")))
+        .collect();
     let report = run_files(&files, &TestOptions::default()).unwrap();
     assert!(report.passed() > 0, "no case ran");
     assert_eq!(report.failed(), 0, "\n{report}");
@@ -49,6 +52,9 @@ fn every_file_of_cases_is_run() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let name = name.strip_suffix(".yaml").expect("only YAML files");
-        assert!(include_str!("cases.rs").contains(&format!("\"{name}\"")), "no test runs {name}.yaml");
+        assert!(
+            include_str!("cases.rs").contains(&format!("\"{name}\"")),
+            "no test runs {name}.yaml"
+        );
     }
 }

@@ -12,15 +12,77 @@ const DOORS: &[(&str, &[&str])] = &[
     ("functions", &["types", "stream", "expr", "config"]),
     ("window", &["types", "stream", "functions::AggregateCall"]),
     ("state", &["types", "stream"]),
-    ("formats", &["types", "stream", "config", "expr", "functions"]),
+    (
+        "formats",
+        &["types", "stream", "config", "expr", "functions"],
+    ),
     ("watermark", &["types", "stream", "config", "expr", "state"]),
-    ("connectors", &["types", "stream", "config", "formats", "operators::Subtask"]),
-    ("operators", &["types", "stream", "expr", "functions", "window", "state", "watermark"]),
-    ("sql", &["types", "expr", "functions", "window", "config", "connectors::factory", "plan::logical"]),
-    ("plan", &["types", "stream", "expr", "functions", "window", "config", "connectors::factory"]),
+    (
+        "connectors",
+        &["types", "stream", "config", "formats", "operators::Subtask"],
+    ),
+    (
+        "operators",
+        &[
+            "types",
+            "stream",
+            "expr",
+            "functions",
+            "window",
+            "state",
+            "watermark",
+        ],
+    ),
+    (
+        "sql",
+        &[
+            "types",
+            "expr",
+            "functions",
+            "window",
+            "config",
+            "connectors::factory",
+            "plan::logical",
+        ],
+    ),
+    (
+        "plan",
+        &[
+            "types",
+            "stream",
+            "expr",
+            "functions",
+            "window",
+            "config",
+            "connectors::factory",
+        ],
+    ),
     ("checkpoint", &["types", "stream", "state", "config"]),
-    ("runtime", &["types", "stream", "state", "config", "watermark", "operators", "connectors", "checkpoint"]),
-    ("environment", &["types", "config", "connectors", "sql", "plan", "runtime", "checkpoint"]),
+    (
+        "runtime",
+        &[
+            "types",
+            "stream",
+            "state",
+            "config",
+            "watermark",
+            "operators",
+            "connectors",
+            "checkpoint",
+        ],
+    ),
+    (
+        "environment",
+        &[
+            "types",
+            "config",
+            "connectors",
+            "sql",
+            "plan",
+            "runtime",
+            "checkpoint",
+        ],
+    ),
 ];
 
 /// Files that may go through more doors than their room, and why.
@@ -29,10 +91,21 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("operators/sink.rs", &["connectors"], "drives a writer"),
     (
         "plan/operator_builder.rs",
-        &["operators", "connectors", "state", "watermark", "runtime", "formats"],
+        &[
+            "operators",
+            "connectors",
+            "state",
+            "watermark",
+            "runtime",
+            "formats",
+        ],
         "makes operators of nodes",
     ),
-    ("plan/job_graph_builder.rs", &["operators", "connectors", "runtime"], "makes the job graph of a plan"),
+    (
+        "plan/job_graph_builder.rs",
+        &["operators", "connectors", "runtime"],
+        "makes the job graph of a plan",
+    ),
 ];
 
 /// Rooms which no door keeps out of anywhere.
@@ -46,7 +119,12 @@ fn rooms_keep_their_doors() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut broken = Vec::new();
     for file in rust_files(&source) {
-        let name = file.strip_prefix(&source).unwrap().to_str().unwrap().to_string();
+        let name = file
+            .strip_prefix(&source)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_string();
         let text = std::fs::read_to_string(&file).unwrap();
         broken.extend(broken_doors(&name, &text));
     }
@@ -74,7 +152,9 @@ fn broken_doors(file: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let Some((_, open)) = DOORS.iter().find(|(name, _)| *name == room) else {
-        return vec![format!("engine/src/{file}: room `{room}` has no doors yet; say in doors.rs what it may use")];
+        return vec![format!(
+            "engine/src/{file}: room `{room}` has no doors yet; say in doors.rs what it may use"
+        )];
     };
     let exception = EXCEPTIONS.iter().find(|(name, ..)| is_of(file, name));
     let more = exception.map_or(&[][..], |(_, more, _)| more);
@@ -82,8 +162,14 @@ fn broken_doors(file: &str, text: &str) -> Vec<String> {
     for (line, path) in crate_paths(text) {
         let allowed = |door: &&str| path_starts_with(&path, door);
         let own = path_starts_with(&path, room) || path_starts_with(&path, "error");
-        let root = matches!(path.as_str(), "Error" | "Result" | "ErrorKind" | "SessionConfig");
-        let factory = matches!(room, "sql" | "plan") && FACTORY.iter().any(|name| path == format!("connectors::{name}"));
+        let root = matches!(
+            path.as_str(),
+            "Error" | "Result" | "ErrorKind" | "SessionConfig"
+        );
+        let factory = matches!(room, "sql" | "plan")
+            && FACTORY
+                .iter()
+                .any(|name| path == format!("connectors::{name}"));
         if !own && !root && !factory && !open.iter().chain(more).any(|door| allowed(door)) {
             broken.push(format!(
                 "engine/src/{file}:{line}: `crate::{path}`: {room} may use only {}",
@@ -100,7 +186,8 @@ fn is_of(file: &str, name: &str) -> bool {
 }
 
 fn path_starts_with(path: &str, door: &str) -> bool {
-    path.strip_prefix(door).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    path.strip_prefix(door)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// The paths behind `crate::` with their lines, groups taken apart; comments and what follows `#[cfg(test)]` left out.
@@ -115,7 +202,10 @@ fn crate_paths(text: &str) -> Vec<(usize, String)> {
         .join("\n");
     let mut paths = Vec::new();
     for (at, _) in code.match_indices("crate::") {
-        let is_word = code[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$');
+        let is_word = code[..at]
+            .chars()
+            .next_back()
+            .is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$');
         if is_word {
             continue;
         }
@@ -145,7 +235,9 @@ fn expand<'t>(text: &'t str, prefix: &str, found: &mut dyn FnMut(String)) -> &'t
             }
         }
     }
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '*').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_alphanumeric() && c != '_' && c != '*')
+        .unwrap_or(rest.len());
     let path = match prefix {
         "" => rest[..end].to_string(),
         prefix => format!("{prefix}::{}", &rest[..end]),
@@ -156,7 +248,9 @@ fn expand<'t>(text: &'t str, prefix: &str, found: &mut dyn FnMut(String)) -> &'t
         None => {
             found(path);
             match rest.trim_start().strip_prefix("as ") {
-                Some(renamed) => renamed.trim_start().trim_start_matches(|c: char| c.is_alphanumeric() || c == '_'),
+                Some(renamed) => renamed
+                    .trim_start()
+                    .trim_start_matches(|c: char| c.is_alphanumeric() || c == '_'),
                 None => rest,
             }
         }
@@ -175,18 +269,34 @@ fn paths_are_found_in_groups() {
         (2, "plan::y::Z"),
         (4, "state::g"),
     ];
-    let expected: Vec<(usize, String)> = expected.map(|(line, path)| (line, path.to_string())).to_vec();
+    let expected: Vec<(usize, String)> = expected
+        .map(|(line, path)| (line, path.to_string()))
+        .to_vec();
     assert_eq!(paths, expected);
 }
 
 #[test]
 fn a_broken_door_is_named() {
-    let broken = broken_doors("state/memory.rs", "//! x\nuse crate::types::A;\nuse crate::operators::B;");
+    let broken = broken_doors(
+        "state/memory.rs",
+        "//! x\nuse crate::types::A;\nuse crate::operators::B;",
+    );
     assert_eq!(broken.len(), 1);
-    for part in ["engine/src/state/memory.rs:3", "`crate::operators::B`", "types, stream"] {
-        assert!(broken[0].contains(part), "{part} is missing in: {}", broken[0]);
+    for part in [
+        "engine/src/state/memory.rs:3",
+        "`crate::operators::B`",
+        "types, stream",
+    ] {
+        assert!(
+            broken[0].contains(part),
+            "{part} is missing in: {}",
+            broken[0]
+        );
     }
     assert!(broken_doors("attic/x.rs", "")[0].contains("no doors"));
     assert!(broken_doors("operators/sink.rs", "use crate::connectors::Sink;").is_empty());
-    assert_eq!(broken_doors("operators/calc.rs", "use crate::connectors::Sink;").len(), 1);
+    assert_eq!(
+        broken_doors("operators/calc.rs", "use crate::connectors::Sink;").len(),
+        1
+    );
 }

@@ -16,7 +16,14 @@ use volley::testing::{Way, compare_bags, execute};
 use scenario::Scenario;
 
 /// Every scenario runs row by row and in these ways.
-const WAYS: [Way; 6] = [Way::Size1, Way::Base, Way::Random, Way::Parallel3, Way::Kill, Way::Mixed];
+const WAYS: [Way; 6] = [
+    Way::Size1,
+    Way::Base,
+    Way::Random,
+    Way::Parallel3,
+    Way::Kill,
+    Way::Mixed,
+];
 
 fn check(seed: u64, ways: &[Way]) {
     let scenario = Scenario::from_seed(seed);
@@ -32,11 +39,22 @@ fn check(seed: u64, ways: &[Way]) {
         }
         let result = run.result().expect("a SELECT has a result");
         let rows = result.rows.iter().map(|row| row.cells.clone()).collect();
-        compare_bags(scenario.expected.clone(), rows, "the result differs from the twin's")
-            .unwrap_or_else(|difference| panic!("seed {seed}, way {name}: {difference}\n{scenario}"));
+        compare_bags(
+            scenario.expected.clone(),
+            rows,
+            "the result differs from the twin's",
+        )
+        .unwrap_or_else(|difference| panic!("seed {seed}, way {name}: {difference}\n{scenario}"));
         if let Some(late) = scenario.late {
-            let counted = run.metrics.get("numLateRecordsDropped").copied().unwrap_or(0);
-            assert_eq!(counted, late, "seed {seed}, way {name}: numLateRecordsDropped\n{scenario}");
+            let counted = run
+                .metrics
+                .get("numLateRecordsDropped")
+                .copied()
+                .unwrap_or(0);
+            assert_eq!(
+                counted, late,
+                "seed {seed}, way {name}: numLateRecordsDropped\n{scenario}"
+            );
         }
     }
 }
@@ -69,5 +87,8 @@ fn fresh_windows_are_the_twins() {
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {text}")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is a number, not {text}")),
+    )
 }

@@ -54,7 +54,8 @@ impl Planner<'_> {
         let wanted = match self.config.get("table.optimizer.agg-phase-strategy") {
             Some("ONE_PHASE") => false,
             Some("TWO_PHASE") => true,
-            _ => node.parallelism > 1,
+            // A late row is shown whole only while it has not been folded.
+            _ => node.parallelism > 1 && self.config.get("volley.late-rows.sink").is_none(),
         };
         wanted
             && !self.builder.is_distributed(input, &spec.keys)

@@ -57,10 +57,7 @@ fn what_is_dear_is_computed_once() {
 
 #[test]
 fn what_can_fail_stays_behind_its_guard_even_if_it_is_computed_twice() {
-    let projected = select(
-        scan(table("t")),
-        &[("w", &|s| column(s, "w")), ("q", &div)],
-    );
+    let projected = select(scan(table("t")), &[("w", &|s| column(s, "w")), ("q", &div)]);
     let query = filter(projected, |s| {
         and(vec![
             call("<>", column(s, "w"), number(0)),

@@ -48,12 +48,17 @@ pub(super) fn aggregate(scenario: &Scenario) -> Option<(Vec<Vec<Value>>, Vec<Vec
 }
 
 fn agrees(call: &TwinAggregate, setting: &Setting) -> bool {
-    let root = call.column.map(|column| &setting.columns[column].logical_type.root);
+    let root = call
+        .column
+        .map(|column| &setting.columns[column].logical_type.root);
     match call.function {
         TwinFunction::Count => true,
         TwinFunction::Min | TwinFunction::Max => !call.distinct,
         TwinFunction::Sum { .. } => {
-            matches!(root, Some(TypeRoot::BigInt | TypeRoot::Double | TypeRoot::Decimal { .. })) && !call.distinct
+            matches!(
+                root,
+                Some(TypeRoot::BigInt | TypeRoot::Double | TypeRoot::Decimal { .. })
+            ) && !call.distinct
         }
         TwinFunction::Avg { .. } => matches!(root, Some(TypeRoot::Double)) && !call.distinct,
     }
@@ -69,9 +74,16 @@ fn input(scenario: &Scenario) -> (Schema, RecordBatch) {
         }
     }
     let bound = LogicalType::nullable(TypeRoot::Timestamp(3));
-    let mut fields = vec![Field::new("window_start", bound.clone()), Field::new("window_end", bound)];
+    let mut fields = vec![
+        Field::new("window_start", bound.clone()),
+        Field::new("window_end", bound),
+    ];
     let columns = &scenario.setting.columns;
-    fields.extend(columns.iter().map(|column| Field::new(&column.name, column.logical_type.clone())));
+    fields.extend(
+        columns
+            .iter()
+            .map(|column| Field::new(&column.name, column.logical_type.clone())),
+    );
     let schema = Schema::new(fields);
     let arrays = (0..schema.len())
         .map(|column| {
@@ -86,14 +98,20 @@ fn input(scenario: &Scenario) -> (Schema, RecordBatch) {
 fn run(scenario: &Scenario, aggregate: &Aggregate, calls: &[usize]) -> Result<Vec<Vec<Value>>> {
     let (schema, batch) = input(scenario);
     let arrow_schema = batch.schema();
-    let column = |index: usize| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(&schema.fields[index].name, index)) };
+    let column = |index: usize| -> Arc<dyn PhysicalExpr> {
+        Arc::new(Column::new(&schema.fields[index].name, index))
+    };
     let mut group: Vec<usize> = vec![0, 1];
     group.extend(aggregate.key.iter().map(|key| key + 2));
-    let keys = group.iter().map(|index| (column(*index), schema.fields[*index].name.clone()));
+    let keys = group
+        .iter()
+        .map(|index| (column(*index), schema.fields[*index].name.clone()));
     let (mut functions, mut filters) = (Vec::new(), Vec::new());
     for index in calls {
         let call = &aggregate.calls[*index];
-        let argument = call.column.map_or_else(|| lit(1i64), |index| column(index + 2));
+        let argument = call
+            .column
+            .map_or_else(|| lit(1i64), |index| column(index + 2));
         let function = AggregateExprBuilder::new(udaf(call.function), vec![argument])
             .schema(arrow_schema.clone())
             .alias(format!("a{index}"))
@@ -104,14 +122,23 @@ fn run(scenario: &Scenario, aggregate: &Aggregate, calls: &[usize]) -> Result<Ve
     }
     let source = TestMemoryExec::try_new_exec(&[vec![batch]], arrow_schema.clone(), None)?;
     let grouping = PhysicalGroupBy::new_single(keys.collect());
-    let plan = AggregateExec::try_new(AggregateMode::Single, grouping, functions, filters, source, arrow_schema)?;
+    let plan = AggregateExec::try_new(
+        AggregateMode::Single,
+        grouping,
+        functions,
+        filters,
+        source,
+        arrow_schema,
+    )?;
     let batches = wait(collect(Arc::new(plan), Default::default()))?;
     let types = result_types(scenario, aggregate, calls, &group, &schema);
     let rows = batches.iter().flat_map(|batch| {
         let types = &types;
         (0..batch.num_rows()).map(move |row| {
             let cells = types.iter().enumerate();
-            cells.map(|(index, logical_type)| value_at(batch.column(index), row, logical_type)).collect()
+            cells
+                .map(|(index, logical_type)| value_at(batch.column(index), row, logical_type))
+                .collect()
         })
     });
     Ok(rows.collect())
@@ -134,7 +161,9 @@ fn result_types(
     group: &[usize],
     schema: &Schema,
 ) -> Vec<LogicalType> {
-    let keys = group.iter().map(|index| schema.fields[*index].logical_type.clone());
+    let keys = group
+        .iter()
+        .map(|index| schema.fields[*index].logical_type.clone());
     let results = calls.iter().map(|index| {
         let call = &aggregate.calls[*index];
         match (call.function, call.column) {

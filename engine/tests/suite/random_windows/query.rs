@@ -59,7 +59,10 @@ impl Query {
     pub(super) fn random(random: &mut SmallRng, setting: &mut Setting) -> Self {
         let is_session = matches!(setting.spec.kind, WindowKind::Session { .. });
         let keys = setting.of_role(Role::Key);
-        let key: Vec<usize> = keys.into_iter().filter(|_| random.random_bool(0.7)).collect();
+        let key: Vec<usize> = keys
+            .into_iter()
+            .filter(|_| random.random_bool(0.7))
+            .collect();
         match random.random_range(0..10) {
             0 | 1 if !is_session => Query::TopN(TopN {
                 key,
@@ -74,7 +77,14 @@ impl Query {
             },
             3 | 4 if !is_session => {
                 setting.tables = 2;
-                let kinds = [Join::Inner, Join::Left, Join::Right, Join::Full, Join::Semi, Join::Anti];
+                let kinds = [
+                    Join::Inner,
+                    Join::Left,
+                    Join::Right,
+                    Join::Full,
+                    Join::Semi,
+                    Join::Anti,
+                ];
                 Query::Join {
                     kind: *kinds.choose(random).unwrap(),
                     key,
@@ -99,7 +109,12 @@ impl Query {
     }
 }
 
-fn aggregate(random: &mut SmallRng, setting: &Setting, key: Vec<usize>, is_session: bool) -> Aggregate {
+fn aggregate(
+    random: &mut SmallRng,
+    setting: &Setting,
+    key: Vec<usize>,
+    is_session: bool,
+) -> Aggregate {
     let sets = match !is_session && key.len() > 1 && random.random_bool(0.3) {
         false => vec![],
         true => {
@@ -108,12 +123,18 @@ fn aggregate(random: &mut SmallRng, setting: &Setting, key: Vec<usize>, is_sessi
             sets.extend([0, all - 1]);
             sets.sort_unstable();
             sets.dedup();
-            let members = |set: u32| (0..key.len()).filter(|position| set >> position & 1 == 1).collect();
+            let members = |set: u32| {
+                (0..key.len())
+                    .filter(|position| set >> position & 1 == 1)
+                    .collect()
+            };
             sets.into_iter().map(members).collect()
         }
     };
     Aggregate {
-        calls: (0..random.random_range(1..=5)).map(|_| call(random, setting)).collect(),
+        calls: (0..random.random_range(1..=5))
+            .map(|_| call(random, setting))
+            .collect(),
         sets,
         key,
         modulus: random.random_bool(0.2).then(|| random.random_range(2..=3)),
@@ -121,7 +142,9 @@ fn aggregate(random: &mut SmallRng, setting: &Setting, key: Vec<usize>, is_sessi
 }
 
 fn call(random: &mut SmallRng, setting: &Setting) -> TwinAggregate {
-    let filter = random.random_bool(0.3).then(|| setting.of_role(Role::Flag)[0]);
+    let filter = random
+        .random_bool(0.3)
+        .then(|| setting.of_role(Role::Flag)[0]);
     let values = [setting.of_role(Role::Number), setting.of_role(Role::Key)].concat();
     let column = *values.choose(random).unwrap();
     let root = &setting.columns[column].logical_type.root;
@@ -170,7 +193,10 @@ impl Query {
     pub(super) fn sql(&self, setting: &Setting) -> String {
         let window = |table: usize| window_function(setting, table, &[]);
         let names = |columns: &[usize]| -> String {
-            columns.iter().map(|column| format!(", `{}`", setting.columns[*column].name)).collect()
+            columns
+                .iter()
+                .map(|column| format!(", `{}`", setting.columns[*column].name))
+                .collect()
         };
         match self {
             Query::Aggregate(aggregate) => aggregate_sql(aggregate, setting),
@@ -190,7 +216,9 @@ impl Query {
                         format!(" AND l.`{name}` = r.`{name}`")
                     })
                     .collect();
-                let on = format!("l.window_start = r.window_start AND l.window_end = r.window_end{equal}");
+                let on = format!(
+                    "l.window_start = r.window_start AND l.window_end = r.window_end{equal}"
+                );
                 let (left, right) = (window(0), window(1));
                 match kind {
                     Join::Semi | Join::Anti => format!(
@@ -232,7 +260,10 @@ fn window_function(setting: &Setting, table: usize, key: &[usize]) -> String {
         WindowKind::Cumulate { .. } => "CUMULATE",
         WindowKind::Session { .. } => "SESSION",
     };
-    let names: Vec<String> = key.iter().map(|column| format!("`{}`", setting.columns[*column].name)).collect();
+    let names: Vec<String> = key
+        .iter()
+        .map(|column| format!("`{}`", setting.columns[*column].name))
+        .collect();
     let partition = match (name, key) {
         ("SESSION", [_, ..]) => format!(" PARTITION BY {}", names.join(", ")),
         _ => String::new(),
@@ -253,14 +284,17 @@ fn aggregate_sql(aggregate: &Aggregate, setting: &Setting) -> String {
         true => group.extend(key),
         false => {
             let set = |set: &Vec<usize>| {
-                let members: Vec<&str> = set.iter().map(|position| key[*position].as_str()).collect();
+                let members: Vec<&str> =
+                    set.iter().map(|position| key[*position].as_str()).collect();
                 format!("({})", members.join(", "))
             };
             let sets: Vec<String> = aggregate.sets.iter().map(set).collect();
             group.push(format!("GROUPING SETS ({})", sets.join(", ")));
         }
     }
-    let filter = aggregate.modulus.map(|modulus| format!(" WHERE MOD(`u`, {modulus}) <> 0"));
+    let filter = aggregate
+        .modulus
+        .map(|modulus| format!(" WHERE MOD(`u`, {modulus}) <> 0"));
     format!(
         "SELECT {} FROM {}{} GROUP BY {}",
         select.join(", "),
@@ -278,14 +312,25 @@ fn call_sql(call: &TwinAggregate, setting: &Setting) -> String {
         TwinFunction::Min => "MIN",
         TwinFunction::Max => "MAX",
     };
-    let argument = call.column.map_or("*".to_string(), |column| format!("`{}`", setting.columns[column].name));
+    let argument = call.column.map_or("*".to_string(), |column| {
+        format!("`{}`", setting.columns[column].name)
+    });
     let distinct = if call.distinct { "DISTINCT " } else { "" };
-    let filter = call.filter.map(|column| format!(" FILTER (WHERE `{}`)", setting.columns[column].name));
-    format!("{function}({distinct}{argument}){}", filter.unwrap_or_default())
+    let filter = call
+        .filter
+        .map(|column| format!(" FILTER (WHERE `{}`)", setting.columns[column].name));
+    format!(
+        "{function}({distinct}{argument}){}",
+        filter.unwrap_or_default()
+    )
 }
 
 fn top_n_sql(top: &TopN, setting: &Setting) -> String {
-    let key: String = top.key.iter().map(|column| format!(", `{}`", setting.columns[*column].name)).collect();
+    let key: String = top
+        .key
+        .iter()
+        .map(|column| format!(", `{}`", setting.columns[*column].name))
+        .collect();
     let direction = if top.descending { "DESC" } else { "ASC" };
     let number = if top.with_number { ", rn" } else { "" };
     let limit = top.limit;
@@ -297,7 +342,11 @@ fn top_n_sql(top: &TopN, setting: &Setting) -> String {
         );
     }
     // Ties of the counts go by the keys, which are unique in a window.
-    let ties: String = top.key.iter().map(|column| format!(", `{}` ASC", setting.columns[*column].name)).collect();
+    let ties: String = top
+        .key
+        .iter()
+        .map(|column| format!(", `{}` ASC", setting.columns[*column].name))
+        .collect();
     format!(
         "SELECT window_start, window_end, n{key}{number} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, \
          window_end ORDER BY n {direction}{ties}) AS rn FROM (SELECT window_start, window_end{key}, COUNT(*) AS n FROM {} \
@@ -314,16 +363,24 @@ fn bound(time_ms: i64) -> Value {
 pub(super) fn frames(query: &Query, setting: &Setting, rows: &[TwinRow]) -> TwinFrames {
     let partitions = setting.partitions_of_tables();
     match (&setting.spec.kind, query) {
-        (WindowKind::Session { .. }, Query::Aggregate(aggregate)) => {
-            assign_sessions(&setting.spec, rows, &aggregate.key, &partitions, setting.delay_ms)
-        }
+        (WindowKind::Session { .. }, Query::Aggregate(aggregate)) => assign_sessions(
+            &setting.spec,
+            rows,
+            &aggregate.key,
+            &partitions,
+            setting.delay_ms,
+        ),
         _ => assign(&setting.spec, rows, &partitions, setting.delay_ms),
     }
 }
 
 impl Query {
     /// The rows that must come out, and how many late rows must be counted where each row is counted once.
-    pub(super) fn expected(&self, setting: &Setting, rows: &[TwinRow]) -> (Vec<Vec<Value>>, Option<u64>) {
+    pub(super) fn expected(
+        &self,
+        setting: &Setting,
+        rows: &[TwinRow],
+    ) -> (Vec<Vec<Value>>, Option<u64>) {
         let frames = frames(self, setting, rows);
         let mut result = Vec::new();
         for frame in &frames.frames {
@@ -333,7 +390,9 @@ impl Query {
             let found = match self {
                 Query::Aggregate(aggregate) => aggregate_rows(aggregate, &cells),
                 Query::TopN(top) => top_n_rows(top, setting, &cells),
-                Query::Deduplicate { key, keeps_last } => deduplicated(setting, &members, key, *keeps_last),
+                Query::Deduplicate { key, keeps_last } => {
+                    deduplicated(setting, &members, key, *keeps_last)
+                }
                 Query::Join { kind, key } => {
                     result.extend(joined(*kind, setting, &members, key, &window));
                     continue;
@@ -354,7 +413,10 @@ pub(super) fn aggregate_rows(aggregate: &Aggregate, rows: &[&[Value]]) -> Vec<Ve
     };
     let mut result = Vec::new();
     for set in sets {
-        let columns: Vec<usize> = set.iter().map(|position| aggregate.key[*position]).collect();
+        let columns: Vec<usize> = set
+            .iter()
+            .map(|position| aggregate.key[*position])
+            .collect();
         for (key, members) in group_by(rows, &columns) {
             let mut row = vec![Value::Null; aggregate.key.len()];
             std::iter::zip(&set, key).for_each(|(position, value)| row[*position] = value);
@@ -381,14 +443,21 @@ fn top_n_rows(top: &TopN, setting: &Setting, rows: &[&[Value]]) -> Vec<Vec<Value
             .collect();
         counts.sort_by(|a, b| {
             let by_count = a[0].order(&b[0]);
-            let by_count = if top.descending { by_count.reverse() } else { by_count };
+            let by_count = if top.descending {
+                by_count.reverse()
+            } else {
+                by_count
+            };
             by_count.then(order_rows(&a[1..], &b[1..]))
         });
         emit(counts);
         return result;
     }
     for (_, members) in group_by(rows, &top.key) {
-        let mut uniques: Vec<Vec<Value>> = members.iter().map(|row| vec![row[setting.unique()].clone()]).collect();
+        let mut uniques: Vec<Vec<Value>> = members
+            .iter()
+            .map(|row| vec![row[setting.unique()].clone()])
+            .collect();
         uniques.sort_by(|a, b| order_rows(a, b));
         if top.descending {
             uniques.reverse();
@@ -398,7 +467,12 @@ fn top_n_rows(top: &TopN, setting: &Setting, rows: &[&[Value]]) -> Vec<Vec<Value
     result
 }
 
-fn deduplicated(setting: &Setting, rows: &[&TwinRow], key: &[usize], keeps_last: bool) -> Vec<Vec<Value>> {
+fn deduplicated(
+    setting: &Setting,
+    rows: &[&TwinRow],
+    key: &[usize],
+    keeps_last: bool,
+) -> Vec<Vec<Value>> {
     let cells: Vec<&[Value]> = rows.iter().map(|row| row.cells.as_slice()).collect();
     let unique = setting.unique();
     let time_of = |cells: &[Value]| {
@@ -418,12 +492,19 @@ fn deduplicated(setting: &Setting, rows: &[&TwinRow], key: &[usize], keeps_last:
         .collect()
 }
 
-fn joined(kind: Join, setting: &Setting, rows: &[&TwinRow], key: &[usize], window: &[Value; 2]) -> Vec<Vec<Value>> {
+fn joined(
+    kind: Join,
+    setting: &Setting,
+    rows: &[&TwinRow],
+    key: &[usize],
+    window: &[Value; 2],
+) -> Vec<Vec<Value>> {
     let side = |table: usize| rows.iter().filter(move |row| row.table == table);
     let unique = |row: &TwinRow| row.cells[setting.unique()].clone();
     let meets = |left: &TwinRow, right: &TwinRow| {
         key.iter().all(|column| {
-            left.cells[*column] != Value::Null && left.cells[*column].order(&right.cells[*column]).is_eq()
+            left.cells[*column] != Value::Null
+                && left.cells[*column].order(&right.cells[*column]).is_eq()
         })
     };
     let mut result = Vec::new();
@@ -439,15 +520,30 @@ fn joined(kind: Join, setting: &Setting, rows: &[&TwinRow], key: &[usize], windo
             _ => {}
         }
         for right in &partners {
-            result.push(vec![window[0].clone(), window[0].clone(), unique(left), unique(right)]);
+            result.push(vec![
+                window[0].clone(),
+                window[0].clone(),
+                unique(left),
+                unique(right),
+            ]);
         }
         if partners.is_empty() && matches!(kind, Join::Left | Join::Full) {
-            result.push(vec![window[0].clone(), Value::Null, unique(left), Value::Null]);
+            result.push(vec![
+                window[0].clone(),
+                Value::Null,
+                unique(left),
+                Value::Null,
+            ]);
         }
     }
     if matches!(kind, Join::Right | Join::Full) {
         for right in side(1).filter(|right| side(0).all(|left| !meets(left, right))) {
-            result.push(vec![Value::Null, window[0].clone(), Value::Null, unique(right)]);
+            result.push(vec![
+                Value::Null,
+                window[0].clone(),
+                Value::Null,
+                unique(right),
+            ]);
         }
     }
     result

@@ -286,7 +286,7 @@ fn cell(random: &mut SmallRng, root: &TypeRoot, role: Role) -> Value {
     let number = if few { random.random_range(-1..=1) } else { random.random_range(-1_000..=1_000) };
     match root {
         TypeRoot::Boolean => Value::Boolean(random.random_bool(0.5)),
-        TypeRoot::STRING => {
+        TypeRoot::Varchar(_) => {
             let texts = ["", "a", "b", "ab", "ä", "a somewhat longer text than the others"];
             Value::Text(texts[random.random_range(0..if few { 4 } else { 6 })].to_string())
         }
