@@ -197,10 +197,7 @@ fn an_empty_split_neither_holds_back_for_ever_nor_ends_the_time_of_the_others() 
             +I 1, 1000            // b holds back
             -- watermark 1000     // b has ended
             +I 2, 2000
-            -- watermark 2000
-            -- Idle               // no split is left
-            -- Active
-            -- watermark end
+            -- watermark end      // and not idle in between
         ",
     );
 }
