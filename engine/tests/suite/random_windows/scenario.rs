@@ -63,7 +63,9 @@ pub(super) struct Scenario {
 impl Setting {
     /// The columns of a role.
     pub(super) fn of_role(&self, role: Role) -> Vec<usize> {
-        (0..self.columns.len()).filter(|index| self.columns[*index].role == role).collect()
+        (0..self.columns.len())
+            .filter(|index| self.columns[*index].role == role)
+            .collect()
     }
 
     pub(super) fn unique(&self) -> usize {
@@ -100,7 +102,12 @@ impl Setting {
 pub(super) fn interval(ms: i64) -> String {
     let sign = if ms < 0 { "-" } else { "" };
     let size = ms.abs();
-    let units = [(86_400_000, "DAY"), (3_600_000, "HOUR"), (60_000, "MINUTE"), (1_000, "SECOND")];
+    let units = [
+        (86_400_000, "DAY"),
+        (3_600_000, "HOUR"),
+        (60_000, "MINUTE"),
+        (1_000, "SECOND"),
+    ];
     match units.into_iter().find(|(unit, _)| size % unit == 0) {
         Some((unit, name)) => format!("INTERVAL '{sign}{}' {name}", size / unit),
         None => format!("INTERVAL '{sign}{}.{:03}' SECOND", size / 1000, size % 1000),
@@ -133,7 +140,13 @@ impl Scenario {
 
 fn setting(random: &mut SmallRng, unit_ms: i64, is_session: bool) -> Setting {
     let is_instant = random.random_bool(0.3);
-    let zones = ["UTC", "America/Los_Angeles", "Europe/Berlin", "Asia/Kolkata", "GMT-03:00"];
+    let zones = [
+        "UTC",
+        "America/Los_Angeles",
+        "Europe/Berlin",
+        "Asia/Kolkata",
+        "GMT-03:00",
+    ];
     let zone = *zones.choose(random).unwrap();
     let kind = match is_session {
         true => WindowKind::Session {
@@ -159,7 +172,9 @@ fn setting(random: &mut SmallRng, unit_ms: i64, is_session: bool) -> Setting {
                 },
             },
         },
-        delay_ms: *[0, 1, unit_ms / 4, unit_ms, 3 * unit_ms, 20 * unit_ms].choose(random).unwrap(),
+        delay_ms: *[0, 1, unit_ms / 4, unit_ms, 3 * unit_ms, 20 * unit_ms]
+            .choose(random)
+            .unwrap(),
         is_instant,
         zone,
     }
@@ -194,13 +209,19 @@ fn columns(random: &mut SmallRng, is_instant: bool) -> Vec<Column> {
         TypeRoot::Boolean,
         TypeRoot::Date,
         TypeRoot::Double,
-        TypeRoot::Decimal { precision: 6, scale: 2 },
+        TypeRoot::Decimal {
+            precision: 6,
+            scale: 2,
+        },
     ];
     let numbers = [
         TypeRoot::Int,
         TypeRoot::BigInt,
         TypeRoot::Double,
-        TypeRoot::Decimal { precision: 10, scale: 2 },
+        TypeRoot::Decimal {
+            precision: 10,
+            scale: 2,
+        },
         TypeRoot::STRING,
         TypeRoot::Timestamp(6),
         TypeRoot::SmallInt,
@@ -214,8 +235,10 @@ fn columns(random: &mut SmallRng, is_instant: bool) -> Vec<Column> {
             role,
         });
     };
-    (0..random.random_range(1..=3)).for_each(|_| add("k", Role::Key, keys.choose(random).unwrap().clone()));
-    (0..random.random_range(1..=4)).for_each(|_| add("v", Role::Number, numbers.choose(random).unwrap().clone()));
+    (0..random.random_range(1..=3))
+        .for_each(|_| add("k", Role::Key, keys.choose(random).unwrap().clone()));
+    (0..random.random_range(1..=4))
+        .for_each(|_| add("v", Role::Number, numbers.choose(random).unwrap().clone()));
     add("f", Role::Flag, TypeRoot::Boolean);
     columns.push(Column {
         name: "u".to_string(),
@@ -248,14 +271,20 @@ fn rows(random: &mut SmallRng, setting: &Setting, query: &Query, unit_ms: i64) -
     let count = random.random_range(0..=40);
     let beginning = *BEGINNINGS.choose(random).unwrap();
     let span = unit_ms * random.random_range(3..=40);
-    let disorder = *[0, unit_ms / 2, 3 * unit_ms, 10 * unit_ms].choose(random).unwrap();
+    let disorder = *[0, unit_ms / 2, 3 * unit_ms, 10 * unit_ms]
+        .choose(random)
+        .unwrap();
     let grain = *[1, unit_ms / 4, unit_ms].choose(random).unwrap();
     let mut uniques: Vec<i64> = (0..count as i64).map(|number| number * 7 - 50).collect();
     uniques.shuffle(random);
     (0..count)
         .map(|number| {
             let ideal = beginning + span * number as i64 / count as i64;
-            let back = if disorder > 0 { random.random_range(0..=disorder) } else { 0 };
+            let back = if disorder > 0 {
+                random.random_range(0..=disorder)
+            } else {
+                0
+            };
             let time_ms = (ideal - back).div_euclid(grain) * grain;
             let cells: Vec<Value> = setting
                 .columns
@@ -283,11 +312,22 @@ fn cell(random: &mut SmallRng, root: &TypeRoot, role: Role) -> Value {
         return Value::Null;
     }
     let few = role == Role::Key;
-    let number = if few { random.random_range(-1..=1) } else { random.random_range(-1_000..=1_000) };
+    let number = if few {
+        random.random_range(-1..=1)
+    } else {
+        random.random_range(-1_000..=1_000)
+    };
     match root {
         TypeRoot::Boolean => Value::Boolean(random.random_bool(0.5)),
         TypeRoot::Varchar(_) => {
-            let texts = ["", "a", "b", "ab", "ä", "a somewhat longer text than the others"];
+            let texts = [
+                "",
+                "a",
+                "b",
+                "ab",
+                "ä",
+                "a somewhat longer text than the others",
+            ];
             Value::Text(texts[random.random_range(0..if few { 4 } else { 6 })].to_string())
         }
         TypeRoot::Date => Value::Date(number as i32),
@@ -322,7 +362,12 @@ fn step(setting: &Setting, row: &TwinRow) -> Step {
 fn add_restores(random: &mut SmallRng, steps: &mut Vec<Step>) {
     for _ in 0..random.random_range(1..=3) {
         let at = random.random_range(0..=steps.len());
-        steps.insert(at, Step::Checkpoint { crash_after_commit: false });
+        steps.insert(
+            at,
+            Step::Checkpoint {
+                crash_after_commit: false,
+            },
+        );
         let behind = random.random_range(at + 1..=steps.len());
         steps.insert(
             behind,
@@ -341,9 +386,14 @@ fn case(seed: u64, setting: &Setting, query: &Query, steps: Vec<Step>) -> TestCa
         name: format!("seed {seed}"),
         why: None,
         certainty: None,
-        set: vec![("table.local-time-zone".to_string(), setting.zone.to_string())],
+        set: vec![(
+            "table.local-time-zone".to_string(),
+            setting.zone.to_string(),
+        )],
         vary: vec![],
-        tables: (0..setting.tables).map(|table| setting.ddl(table)).collect(),
+        tables: (0..setting.tables)
+            .map(|table| setting.ddl(table))
+            .collect(),
         sql: None,
         sql_file: None,
         steps,
@@ -369,9 +419,16 @@ impl fmt::Display for Scenario {
         let mut rows = self.rows.iter();
         for step in &self.case.steps {
             match step {
-                Step::Record { table, partition, .. } => {
+                Step::Record {
+                    table, partition, ..
+                } => {
                     let row = rows.next().expect("a record a row");
-                    writeln!(f, "  {table} partition {partition}: {} at {} ms", row_text(&row.cells), row.time_ms)?;
+                    writeln!(
+                        f,
+                        "  {table} partition {partition}: {} at {} ms",
+                        row_text(&row.cells),
+                        row.time_ms
+                    )?;
                 }
                 other => writeln!(f, "  {other:?}")?,
             }
