@@ -138,8 +138,12 @@ fn compare(page: &str, generated: &str) {
         .join("../docs")
         .join(page);
     let text = fs::read_to_string(&path).expect("the page is there");
-    let (head, rest) = text.split_once(BEGIN).expect("the page has the first marker");
-    let (_, tail) = rest.split_once(END).expect("the page has the second marker");
+    let (head, rest) = text
+        .split_once(BEGIN)
+        .expect("the page has the first marker");
+    let (_, tail) = rest
+        .split_once(END)
+        .expect("the page has the second marker");
     let expected = format!("{head}{BEGIN}\n{}\n\n{END}{tail}", generated.trim_end());
     if std::env::var_os("VOLLEY_WRITE_DOCS").is_some() {
         fs::write(&path, expected).expect("the page can be written");
