@@ -9,7 +9,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("stream", &["types"]),
     ("expr", &["types", "stream", "functions", "config"]),
-    ("functions", &["types", "stream", "expr", "config"]),
+    ("functions", &["types", "stream", "expr", "config", "state"]),
     ("window", &["types", "stream", "functions::AggregateCall"]),
     ("state", &["types", "stream"]),
     (
