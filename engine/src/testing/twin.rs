@@ -23,6 +23,8 @@ pub struct TwinRow {
     pub cells: Vec<Value>,
     /// Whether a filter lets it through to the window; it tells the time either way.
     pub passes: bool,
+    /// The earlier row that this one takes back.
+    pub takes_back: Option<usize>,
 }
 
 /// `[start, end)` in the window's own clock, in milliseconds.
@@ -52,6 +54,18 @@ pub struct TwinFrames {
     pub frames: Vec<TwinFrame>,
     /// Rows that counted in no window because all of theirs had fired.
     pub late: Vec<usize>,
+}
+
+impl TwinFrame {
+    /// Leaves out the rows that were taken back and those that took them back.
+    pub fn cancel(&mut self, rows: &[TwinRow]) {
+        let pairs = self
+            .rows
+            .iter()
+            .filter_map(|row| rows[*row].takes_back.map(|back| [*row, back]));
+        let gone: Vec<usize> = pairs.flatten().collect();
+        self.rows.retain(|row| !gone.contains(row));
+    }
 }
 
 /// The watermark of an operator over all partitions of its tables: the minimum of each partition's largest time less the
@@ -438,6 +452,7 @@ mod tests {
             time_ms,
             cells: vec![Value::Integer(1)],
             passes: true,
+            takes_back: None,
         }
     }
 

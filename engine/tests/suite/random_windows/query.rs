@@ -64,6 +64,8 @@ impl Query {
             .filter(|_| random.random_bool(0.7))
             .collect();
         match random.random_range(0..10) {
+            // Only aggregates take changes.
+            _ if setting.retracts => Query::Aggregate(aggregate(random, setting, key, is_session)),
             0 | 1 if !is_session => Query::TopN(TopN {
                 key,
                 limit: random.random_range(1..=4),
@@ -363,12 +365,17 @@ fn bound(time_ms: i64) -> Value {
 /// The windows of a query's first operator with the rows that its WHERE keeps.
 pub(super) fn frames(query: &Query, setting: &Setting, rows: &[TwinRow]) -> TwinFrames {
     let partitions = setting.partitions_of_tables();
-    match (&setting.spec.kind, query) {
+    let mut frames = match (&setting.spec.kind, query) {
         (WindowKind::Session { .. }, Query::Aggregate(aggregate)) => {
             sessions(aggregate, setting, rows, &partitions)
         }
         _ => assign(&setting.spec, rows, &partitions, setting.delay_ms),
-    }
+    };
+    frames
+        .frames
+        .iter_mut()
+        .for_each(|frame| frame.cancel(rows));
+    frames
 }
 
 /// A filter behind SESSION does not change the sessions, which all rows make.

@@ -48,6 +48,8 @@ pub(super) struct Setting {
     /// Whether the event time is a TIMESTAMP_LTZ computed from epoch milliseconds.
     pub(super) is_instant: bool,
     pub(super) zone: &'static str,
+    /// Whether rows are taken back; then none is late.
+    pub(super) retracts: bool,
 }
 
 pub(super) struct Scenario {
@@ -90,11 +92,16 @@ impl Setting {
             delay => format!(" - {}", interval(delay)),
         };
         columns.push(format!("WATERMARK FOR `ts` AS `ts`{delay}"));
-        let options = match self.partitions {
-            1 => String::new(),
-            partitions => format!(" WITH ('partitions' = '{partitions}')"),
+        let mode = if self.retracts {
+            "retract"
+        } else {
+            "insert-only"
         };
-        format!("CREATE TABLE t{table} ({}){options}", columns.join(", "))
+        format!(
+            "CREATE TABLE t{table} ({}) WITH ('partitions' = '{}', 'changelog-mode' = '{mode}')",
+            columns.join(", "),
+            self.partitions
+        )
     }
 }
 
@@ -148,6 +155,7 @@ fn setting(random: &mut SmallRng, unit_ms: i64, is_session: bool) -> Setting {
         "GMT-03:00",
     ];
     let zone = *zones.choose(random).unwrap();
+    let retracts = random.random_bool(0.15);
     let kind = match is_session {
         true => WindowKind::Session {
             gap_ms: unit_ms * random.random_range(1..=5),
@@ -172,9 +180,13 @@ fn setting(random: &mut SmallRng, unit_ms: i64, is_session: bool) -> Setting {
                 },
             },
         },
-        delay_ms: *[0, 1, unit_ms / 4, unit_ms, 3 * unit_ms, 20 * unit_ms]
-            .choose(random)
-            .unwrap(),
+        delay_ms: match retracts {
+            true => 120 * unit_ms,
+            false => *[0, 1, unit_ms / 4, unit_ms, 3 * unit_ms, 20 * unit_ms]
+                .choose(random)
+                .unwrap(),
+        },
+        retracts,
         is_instant,
         zone,
     }
@@ -277,34 +289,61 @@ fn rows(random: &mut SmallRng, setting: &Setting, query: &Query, unit_ms: i64) -
     let grain = *[1, unit_ms / 4, unit_ms].choose(random).unwrap();
     let mut uniques: Vec<i64> = (0..count as i64).map(|number| number * 7 - 50).collect();
     uniques.shuffle(random);
-    (0..count)
-        .map(|number| {
-            let ideal = beginning + span * number as i64 / count as i64;
-            let back = if disorder > 0 {
-                random.random_range(0..=disorder)
-            } else {
-                0
-            };
-            let time_ms = (ideal - back).div_euclid(grain) * grain;
-            let cells: Vec<Value> = setting
-                .columns
-                .iter()
-                .map(|column| match column.role {
-                    Role::Unique => Value::Integer(uniques[number]),
-                    Role::Time if setting.is_instant => Value::Integer(time_ms),
-                    Role::Time => Value::timestamp_millis(time_ms),
-                    role => cell(random, &column.logical_type.root, role),
-                })
-                .collect();
-            TwinRow {
-                table: random.random_range(0..setting.tables),
-                partition: random.random_range(0..setting.partitions),
-                passes: query.passes(&cells, setting.unique()),
-                time_ms,
-                cells,
-            }
+    let mut rows: Vec<TwinRow> = Vec::new();
+    for (number, unique) in uniques.into_iter().enumerate() {
+        let ideal = beginning + span * number as i64 / count as i64;
+        let back = if disorder > 0 {
+            random.random_range(0..=disorder)
+        } else {
+            0
+        };
+        let time_ms = (ideal - back).div_euclid(grain) * grain;
+        rows.push(inserted(random, setting, query, unique, time_ms));
+        if setting.retracts && random.random_bool(0.4) {
+            rows.extend(taken_back(random, &rows));
+        }
+    }
+    rows
+}
+
+fn inserted(
+    random: &mut SmallRng,
+    setting: &Setting,
+    query: &Query,
+    unique: i64,
+    time_ms: i64,
+) -> TwinRow {
+    let cells: Vec<Value> = setting
+        .columns
+        .iter()
+        .map(|column| match column.role {
+            Role::Unique => Value::Integer(unique),
+            Role::Time if setting.is_instant => Value::Integer(time_ms),
+            Role::Time => Value::timestamp_millis(time_ms),
+            role => cell(random, &column.logical_type.root, role),
         })
-        .collect()
+        .collect();
+    TwinRow {
+        table: random.random_range(0..setting.tables),
+        partition: random.random_range(0..setting.partitions),
+        passes: query.passes(&cells, setting.unique()),
+        takes_back: None,
+        time_ms,
+        cells,
+    }
+}
+
+/// A row that takes back some row which is still there.
+fn taken_back(random: &mut SmallRng, rows: &[TwinRow]) -> Option<TwinRow> {
+    let gone: Vec<usize> = rows.iter().filter_map(|row| row.takes_back).collect();
+    let open: Vec<usize> = (0..rows.len())
+        .filter(|index| rows[*index].takes_back.is_none() && !gone.contains(index))
+        .collect();
+    let index = *open.choose(random)?;
+    Some(TwinRow {
+        takes_back: Some(index),
+        ..rows[index].clone()
+    })
 }
 
 fn cell(random: &mut SmallRng, root: &TypeRoot, role: Role) -> Value {
@@ -352,7 +391,10 @@ fn step(setting: &Setting, row: &TwinRow) -> Step {
         table: format!("t{}", row.table),
         partition: row.partition,
         record: Record::Row {
-            kind: RowKind::Insert,
+            kind: match row.takes_back {
+                None => RowKind::Insert,
+                Some(_) => RowKind::Delete,
+            },
             cells: row.cells.iter().map(cell).collect(),
         },
     }
@@ -423,9 +465,10 @@ impl fmt::Display for Scenario {
                     table, partition, ..
                 } => {
                     let row = rows.next().expect("a record a row");
+                    let kind = if row.takes_back.is_some() { "-D" } else { "+I" };
                     writeln!(
                         f,
-                        "  {table} partition {partition}: {} at {} ms",
+                        "  {table} partition {partition}: {kind} {} at {} ms",
                         row_text(&row.cells),
                         row.time_ms
                     )?;
