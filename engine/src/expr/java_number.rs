@@ -89,8 +89,8 @@ pub(crate) fn parse_integer(text: &str) -> Option<i64> {
     }
     let digits = whole.strip_prefix(['+', '-']).unwrap_or(whole);
     if digits.is_empty() {
-        // ".5" is 0, "." and "" are no numbers.
-        return (!fraction.is_empty()).then_some(0);
+        // ".5" and "." are 0, "" is no number.
+        return (!text.is_empty() && text.contains('.')).then_some(0);
     }
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -141,7 +141,8 @@ mod tests {
         assert_eq!(parse_integer(" +12 "), Some(12));
         assert_eq!(parse_integer("-1.9"), Some(-1));
         assert_eq!(parse_integer("12x"), None);
-        assert_eq!(parse_integer("."), None);
+        assert_eq!(parse_integer("."), Some(0), "as Flink has it");
+        assert_eq!(parse_integer(" "), None);
         assert_eq!(parse_integer("9223372036854775808"), None);
     }
 }

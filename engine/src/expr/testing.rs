@@ -164,6 +164,12 @@ pub(crate) fn value_in(expression: &Expression, zone: &str) -> Result<Option<Str
     constant
 }
 
+/// The value of an expression of constants only, in UTC.
+pub(crate) fn constant(expression: &Expression) -> Option<String> {
+    let values = evaluate(expression, &batch(&[]), &context("UTC"));
+    values.unwrap().remove(0)
+}
+
 /// [`value_in`] UTC; panics where the expression fails.
 pub(crate) fn value(expression: &Expression) -> Option<String> {
     value_in(expression, "UTC").unwrap()
@@ -236,7 +242,7 @@ fn to_columns(
             position,
         } => Expression::Cast {
             input: Box::new(to_columns(*input, columns, context)),
-            logical_type,
+            logical_type: logical_type.with_nullable(true),
             mode,
             position,
         },

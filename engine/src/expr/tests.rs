@@ -332,7 +332,13 @@ fn batches_and_single_rows_agree() {
         call("IN", &[s.clone(), text("abc"), text("12")]),
         call("BETWEEN SYMMETRIC", &[a(), int(5), int(-5)]),
         call("IS DISTINCT FROM", &[a(), int(3)]),
-        call("||", &[s.clone(), text("-"), cast_text(TypeRoot::STRING)]),
+        call(
+            "||",
+            &[
+                call("||", &[s.clone(), text("-")]),
+                cast_text(TypeRoot::STRING),
+            ],
+        ),
         call("SUBSTRING", &[s.clone(), a(), int(2)]),
         call("CHAR_LENGTH", &[s.clone()]),
         call("LIKE", &[s.clone(), text("a%")]),

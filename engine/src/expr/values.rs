@@ -117,11 +117,6 @@ impl<'a> Arguments<'a> {
         self.logical_type
     }
 
-    /// All arguments.
-    pub(crate) fn values(&self) -> &'a [Value] {
-        self.values
-    }
-
     /// An argument.
     pub(crate) fn value(&self, index: usize) -> &'a Value {
         &self.values[index]

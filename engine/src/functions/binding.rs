@@ -125,7 +125,7 @@ fn may_overflow(from: &TypeRoot, to: &TypeRoot) -> bool {
             let rounds_up = u8::from(from_scale > *scale);
             from_precision - from_scale + rounds_up > precision - scale
         }
-        None => *from != TypeRoot::Null,
+        None => from.is_approximate(),
     }
 }
 
@@ -305,6 +305,21 @@ impl Binding {
                 index + 1
             ))),
         }
+    }
+
+    /// The value of an argument that is a whole number as a literal.
+    pub(crate) fn literal_integer(&self, index: usize) -> Option<i64> {
+        fn value(expression: &Expression) -> Option<i64> {
+            match expression {
+                Expression::Literal {
+                    value: Literal::Integer(value),
+                    ..
+                } => Some(*value),
+                Expression::Cast { input, .. } => value(input),
+                _ => None,
+            }
+        }
+        value(self.arguments.get(index)?)
     }
 
     /// Binds a call that stands for (a part of) this one.

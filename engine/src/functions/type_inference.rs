@@ -42,8 +42,6 @@ pub(crate) fn common_root(left: &TypeRoot, right: &TypeRoot) -> Option<TypeRoot>
         (TimestampLtz(left), TimestampLtz(right))
         | (Timestamp(left), TimestampLtz(right))
         | (TimestampLtz(left), Timestamp(right)) => TimestampLtz(*left.max(right)),
-        (Date, Timestamp(p)) | (Timestamp(p), Date) => Timestamp(*p),
-        (Date, TimestampLtz(p)) | (TimestampLtz(p), Date) => TimestampLtz(*p),
         (Array(left), Array(right)) => Array(Box::new(common(left, right)?)),
         (Multiset(left), Multiset(right)) => Multiset(Box::new(common(left, right)?)),
         (Map(left_key, left_value), Map(right_key, right_value)) => Map(

@@ -3,4 +3,5 @@
 
 mod cases;
 mod doors;
+mod jobs;
 mod random_windows;

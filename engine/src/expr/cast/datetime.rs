@@ -54,7 +54,7 @@ fn from_local(cast: &Cast, wall_clock: impl Fn(usize) -> (i64, i64)) -> Result<A
             let mut clock = LocalClock::new(cast.context.time_zone);
             timestamps(cast, *p, |row| {
                 let (millis, nanos) = wall_clock(row);
-                (clock.to_instant(millis), nanos)
+                (clock.instant_of(millis), nanos)
             })
         }
         _ => to_local_type(cast, wall_clock),
@@ -76,12 +76,12 @@ fn from_instant(cast: &Cast, from: u8) -> Result<ArrayRef> {
             if cast.to.root == TypeRoot::Date {
                 return Ok(cast.map::<Date32Type>(|row| {
                     clock
-                        .to_local(to_millis(values[row], from))
+                        .local_of(to_millis(values[row], from))
                         .div_euclid(MILLIS_PER_DAY) as i32
                 }));
             }
             to_local_type(cast, |row| {
-                let millis = clock.to_local(to_millis(values[row], from));
+                let millis = clock.local_of(to_millis(values[row], from));
                 (millis, nanos_of_milli(values[row], from))
             })
         }

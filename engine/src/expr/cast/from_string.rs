@@ -51,18 +51,14 @@ fn integers<T: ArrowPrimitiveType<Native: TryFrom<i64>>>(cast: &Cast) -> Result<
     })
 }
 
+/// Unlike a number, a text that does not fit fails, too.
 fn decimals(cast: &Cast, precision: u8, scale: u8) -> Result<ArrayRef> {
     let texts = cast.array.as_string::<i32>();
-    let parse = |row: usize| decimal::parse(texts.value(row).trim(), precision, scale);
-    if cast.mode == CastMode::Fail
-        && let Some(row) =
-            (0..texts.len()).find(|row| texts.is_valid(*row) && parse(*row) == Parsed::NotANumber)
-    {
-        return Err(cast.failed(row));
-    }
-    cast.convert_or_null::<Decimal128Type>(|row| match parse(row) {
-        Parsed::Value(value) => Some(value),
-        Parsed::Overflow | Parsed::NotANumber => None,
+    cast.convert::<Decimal128Type>(|row| {
+        match decimal::parse(texts.value(row).trim(), precision, scale) {
+            Parsed::Value(value) => Some(value),
+            Parsed::Overflow | Parsed::NotANumber => None,
+        }
     })
 }
 
@@ -96,7 +92,7 @@ fn timestamps(cast: &Cast, p: u8, mut clock: Option<LocalClock>) -> Result<Array
     let mut convert = |row: usize| {
         let (millis, nanos) = parse_timestamp(texts.value(row))?;
         let millis = match &mut clock {
-            Some(clock) => clock.to_instant(millis),
+            Some(clock) => clock.instant_of(millis),
             None => millis,
         };
         from_millis(millis, nanos, p)

@@ -30,7 +30,7 @@ impl LocalClock {
 
     /// The wall clock at an instant.
     #[inline]
-    pub(crate) fn to_local(&mut self, instant: i64) -> i64 {
+    pub(crate) fn local_of(&mut self, instant: i64) -> i64 {
         if let TimeZone::Fixed(offset) = self.zone {
             return instant.saturating_add(offset);
         }
@@ -44,7 +44,7 @@ impl LocalClock {
 
     /// The instant of a wall clock; see [`TimeZone::to_instant_millis`] for gaps and overlaps.
     #[inline]
-    pub(crate) fn to_instant(&mut self, local: i64) -> i64 {
+    pub(crate) fn instant_of(&mut self, local: i64) -> i64 {
         if let TimeZone::Fixed(offset) = self.zone {
             return local.saturating_sub(offset);
         }
@@ -74,8 +74,8 @@ mod tests {
             let start = 1_704_067_200_000;
             for step in 0..(366 * 96) {
                 let time = start + step * QUARTER_MS + step % 7;
-                assert_eq!(clock.to_local(time), zone.to_local_millis(time));
-                assert_eq!(clock.to_instant(time), zone.to_instant_millis(time));
+                assert_eq!(clock.local_of(time), zone.to_local_millis(time));
+                assert_eq!(clock.instant_of(time), zone.to_instant_millis(time));
             }
         }
     }

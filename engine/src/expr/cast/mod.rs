@@ -7,7 +7,6 @@ mod binary;
 mod datetime;
 mod format;
 mod from_string;
-mod interval;
 mod local_clock;
 mod nested;
 mod numeric;
@@ -86,7 +85,6 @@ impl Cast<'_> {
             | (TypeRoot::Map(_, _), TypeRoot::Map(_, _))
             | (TypeRoot::Multiset(_), TypeRoot::Multiset(_))
             | (TypeRoot::Row(_), TypeRoot::Row(_)) => nested::cast(self),
-            (from, to) if is_interval(from) || is_interval(to) => interval::cast(self),
             _ => Err(rules::no_cast(self.from, self.to)),
         }
     }
@@ -173,13 +171,6 @@ fn is_number(root: &TypeRoot) -> bool {
 
 fn is_time_point(root: &TypeRoot) -> bool {
     root.is_timestamp() || matches!(root, TypeRoot::Date | TypeRoot::Time(_))
-}
-
-fn is_interval(root: &TypeRoot) -> bool {
-    matches!(
-        root,
-        TypeRoot::IntervalDayTime | TypeRoot::IntervalYearMonth
-    )
 }
 
 /// CAST or TRY_CAST of its only child.

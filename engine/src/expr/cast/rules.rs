@@ -50,29 +50,16 @@ fn supports_explicit(from: &TypeRoot, to: &TypeRoot) -> bool {
     }
     match (from, to) {
         (_, Char(_) | Varchar(_)) => true,
-        (from, Boolean) => from.is_string() || from.is_integer(),
+        (from, Boolean) => from.is_string() || from.is_numeric(),
         (from, Binary(_) | Varbinary(_)) => from.is_string() || from.is_binary(),
-        (from, to) if to.is_numeric() => {
-            from.is_string()
-                || from.is_numeric()
-                || *from == Boolean
-                || (is_interval(from) && (to.is_integer() || matches!(to, Decimal { .. })))
-        }
+        (from, to) if to.is_numeric() => from.is_string() || from.is_numeric() || *from == Boolean,
         (from, Date) => from.is_string() || from.is_timestamp(),
         (from, Time(_)) => from.is_string() || from.is_timestamp(),
         (from, Timestamp(_) | TimestampLtz(_)) => {
             from.is_string() || matches!(from, Date | Time(_))
         }
-        (from, IntervalDayTime | IntervalYearMonth) => from.is_integer(),
         _ => nested(from, to, supports_explicit),
     }
-}
-
-fn is_interval(root: &TypeRoot) -> bool {
-    matches!(
-        root,
-        TypeRoot::IntervalDayTime | TypeRoot::IntervalYearMonth
-    )
 }
 
 /// Fails where no cast exists from one type to the other.
@@ -107,7 +94,6 @@ pub(crate) fn can_fail(from: &TypeRoot, to: &TypeRoot) -> bool {
     match (from, to) {
         (from, to) if from == to => false,
         (Null, _) => false,
-        (from, to) if from.is_binary() && to.is_string() => true,
         (_, to) if to.is_string() || to.is_binary() => false,
         (from, _) if from.is_string() => true,
         (from, Decimal { .. }) => from.is_approximate(),

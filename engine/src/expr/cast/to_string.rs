@@ -11,14 +11,14 @@ use super::format::{boolean, write_value};
 use super::{Cast, LocalClock};
 use crate::error::Result;
 use crate::expr::calendar::{to_millis, units_per_milli, write_date, write_timestamp};
-use crate::expr::{CastMode, decimal, java_number};
+use crate::expr::{decimal, java_number};
 use crate::types::TypeRoot;
 
 /// Casts a column to text.
 pub(super) fn cast(cast: &Cast) -> Result<ArrayRef> {
     let texts = match &cast.from.root {
         from if from.is_string() => cast.array.clone(),
-        from if from.is_binary() => from_utf8(cast)?,
+        from if from.is_binary() => from_utf8(cast),
         _ => write_all(cast),
     };
     Ok(fit(texts, &cast.to.root))
@@ -61,7 +61,7 @@ fn write_all(cast: &Cast) -> ArrayRef {
             let mut clock = LocalClock::new(cast.context.time_zone);
             strings(array, 24, |out, row| {
                 let millis = to_millis(values[row], *p);
-                let shift = (clock.to_local(millis) - millis) * units_per_milli(*p);
+                let shift = (clock.local_of(millis) - millis) * units_per_milli(*p);
                 write_timestamp(out, values[row].saturating_add(shift), *p)
             })
         }
@@ -96,24 +96,16 @@ fn strings(
     Arc::new(builder.finish())
 }
 
-fn from_utf8(cast: &Cast) -> Result<ArrayRef> {
+/// Bytes that are no UTF-8 become replacement characters, as in Java.
+fn from_utf8(cast: &Cast) -> ArrayRef {
     let values = cast.array.as_binary::<i32>();
     if let Ok(texts) = StringArray::try_from_binary(values.clone()) {
-        return Ok(Arc::new(texts));
+        return Arc::new(texts);
     }
-    let mut builder = StringBuilder::with_capacity(values.len(), values.value_data().len());
-    for row in 0..values.len() {
-        if values.is_null(row) {
-            builder.append_null();
-            continue;
-        }
-        match std::str::from_utf8(values.value(row)) {
-            Ok(text) => builder.append_value(text),
-            Err(_) if cast.mode == CastMode::Fail => return Err(cast.failed(row)),
-            Err(_) => builder.append_null(),
-        }
-    }
-    Ok(Arc::new(builder.finish()))
+    let texts = values
+        .iter()
+        .map(|value| value.map(String::from_utf8_lossy));
+    Arc::new(StringArray::from_iter(texts))
 }
 
 /// Cuts to `n` characters and, for CHAR, pads with spaces. The same array where nothing changes.

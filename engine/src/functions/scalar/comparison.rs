@@ -146,6 +146,9 @@ pub(super) fn make_comparable(binding: &mut Binding, left: usize, right: usize) 
         (l, r) if is_time_point(l) && r.is_string() => try_cast(binding, right, l),
         (l, r) if l.is_string() && is_time_point(r) => try_cast(binding, left, r),
         (Timestamp(_), Timestamp(_)) | (TimestampLtz(_), TimestampLtz(_)) | (Time(_), Time(_)) => {}
+        (Date, Timestamp(_) | TimestampLtz(_)) | (Timestamp(_) | TimestampLtz(_), Date) => {
+            return Err(incomparable(&l, &r).hint("write CAST(… AS TIMESTAMP) around the DATE"));
+        }
         (l, r) => match common_root(l, r) {
             Some(common) => {
                 binding.cast(left, &common);
@@ -304,6 +307,20 @@ fn compare<T: PartialOrd>(
 fn compare_decimals(comparison: Comparison, arguments: &Arguments, s1: u8, s2: u8) -> ArrayRef {
     let left = arguments.primitives::<Decimal128Type>(0);
     let right = arguments.primitives::<Decimal128Type>(1);
+    // A constant of fewer digits behind the point gets those of the column.
+    let (l, r) = (arguments.value(0), arguments.value(1));
+    if r.is_scalar
+        && s1 > s2
+        && let Some(constant) = decimal::scale_up(right.get(0), s1 - s2)
+    {
+        return compare(comparison, arguments, |row| left.get(row), |_| constant);
+    }
+    if l.is_scalar
+        && s2 > s1
+        && let Some(constant) = decimal::scale_up(left.get(0), s2 - s1)
+    {
+        return compare(comparison, arguments, |_| constant, |row| right.get(row));
+    }
     if s1 == s2 {
         return compare(
             comparison,

@@ -53,7 +53,7 @@ fn local_clock(call: &Call) -> impl Fn(&Arguments, usize) -> i64 + Send + Sync +
     let zone = call.context.time_zone;
     move |arguments, row| {
         let now = arguments.primitives::<TimestampMillisecondType>(0).get(row);
-        LocalClock::new(zone).to_local(now)
+        LocalClock::new(zone).local_of(now)
     }
 }
 

@@ -95,7 +95,7 @@ impl PatternReader<'_> {
 fn bind_date_format(binding: &mut Binding) -> Result<LogicalType> {
     binding.count(2..=2)?;
     match binding.root(0) {
-        TypeRoot::Null | TypeRoot::Date => binding.cast(0, &TypeRoot::Timestamp(3)),
+        TypeRoot::Null => binding.cast(0, &TypeRoot::Timestamp(3)),
         root if root.is_timestamp() => {}
         root if root.is_string() => {
             let text = binding.arguments[0].clone();
@@ -127,7 +127,7 @@ fn date_format(call: &Call) -> Result<Kernel> {
             if last != Some(time) || reader.fixed.is_none() {
                 let mut millis = to_millis(time, p);
                 if let Some(clock) = &mut clock {
-                    millis = clock.to_local(millis);
+                    millis = clock.local_of(millis);
                 }
                 text.clear();
                 reader
@@ -204,13 +204,10 @@ fn bind_to_instant(binding: &mut Binding) -> Result<LogicalType> {
         root if root.is_numeric() => {}
         _ => return Err(binding.wrong_argument(0, "a number or STRING")),
     }
-    let precision = match binding.arguments.get(1) {
-        None => 3,
-        Some(Expression::Literal {
-            value: crate::expr::Literal::Integer(precision @ 0..=9),
-            ..
-        }) => *precision as u8,
-        Some(_) => return Err(binding.wrong_argument(1, "a literal from 0 to 9")),
+    let precision = match binding.literal_integer(1) {
+        None if binding.arguments.len() == 1 => 3,
+        Some(precision @ 0..=9) => precision as u8,
+        _ => return Err(binding.wrong_argument(1, "a literal from 0 to 9")),
     };
     if binding.arguments.len() == 2 {
         binding.cast(1, &TypeRoot::Int);
@@ -328,15 +325,11 @@ fn from_unix(call: &Call) -> Result<Kernel> {
         let mut clock = LocalClock::new(zone);
         let mut text = String::new();
         arguments.try_map_strings(arguments.rows() * 20, |row, out| {
-            let Some(millis) = seconds
-                .get(row)
-                .checked_mul(1000)
-                .filter(|millis| INSTANTS.contains(millis))
-            else {
+            let Some(millis) = seconds.get(row).checked_mul(1000) else {
                 return Ok(false);
             };
             text.clear();
-            reader.get(row)?.write(&mut text, clock.to_local(millis), 0);
+            reader.get(row)?.write(&mut text, clock.local_of(millis), 0);
             push(out, &text);
             Ok(true)
         })
@@ -363,7 +356,7 @@ fn to_unix(call: &Call) -> Result<Kernel> {
         let mut clock = LocalClock::new(zone);
         read_texts::<Int64Type>(arguments, Some(&patterns), true, |time| {
             Some(match time {
-                Some((millis, _)) => clock.to_instant(millis) / 1000,
+                Some((millis, _)) => clock.instant_of(millis) / 1000,
                 None => i64::MIN,
             })
         })

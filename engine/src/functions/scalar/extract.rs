@@ -1,7 +1,7 @@
 //! EXTRACT and its short forms YEAR, MONTH, HOUR, …: parts of a date or time as BIGINT.
 //!
-//! Before 1970 Flink rounds the day of a TIMESTAMP toward zero and takes the remainder for the time of day with its sign; so
-//! it is here, because results must be equal. A TIMESTAMP_LTZ is read on the wall clock of the session, rounded down.
+//! Before 1970 Flink rounds the day toward zero and takes the remainder for the time of day with its sign; so it is here,
+//! because results must be equal. A TIMESTAMP_LTZ is read on the wall clock of the session.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::*;
@@ -182,18 +182,8 @@ fn of_instants(arguments: &Arguments, part: Part, p: u8, mut clock: LocalClock) 
     let values: Vec<i64> = (0..arguments.rows())
         .map(|row| {
             let time = times[value.index(row)];
-            let instant = to_millis(time, p);
-            let local = clock.to_local(instant);
-            match part {
-                Part::OfDate(of_day) => of_day(local.div_euclid(MILLIS_PER_DAY)),
-                Part::OfTime(modulus, unit) => local.rem_euclid(modulus) / unit,
-                Part::OfSecond(_) => of_wall_clock(
-                    part,
-                    local.rem_euclid(MILLIS_PER_DAY),
-                    nanos_of_milli(time, p),
-                ),
-                Part::Epoch => instant.div_euclid(MILLIS_PER_SECOND),
-            }
+            let local = clock.local_of(to_millis(time, p));
+            of_wall_clock(part, local, nanos_of_milli(time, p))
         })
         .collect();
     let array = arrow::array::Int64Array::new(values.into(), arguments.nulls());

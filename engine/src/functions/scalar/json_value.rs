@@ -5,7 +5,7 @@
 //! `DOUBLE`, of which the result is. A default is a string literal (an empty one or NULL where the mode needs none) and is
 //! cast to the result.
 //!
-//! A value that is missing or no scalar is "empty"; a broken document, a value of another type than RETURNING and, in a
+//! A value that is missing or no scalar is "empty", a JSON null is NULL; a broken document, a value of another type than RETURNING and, in a
 //! strict path, a missing value are "errors".
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, StringBuilder};
@@ -166,6 +166,7 @@ fn json_value(call: &Call) -> Result<Kernel> {
             let document = documents.get(row);
             match lookup(document, &path, &root) {
                 Found::Value(scalar) => Ok(Some(scalar)),
+                Found::Null => Ok(None),
                 Found::Empty => replace(&on_empty, &root, "no scalar value is at the path"),
                 Found::Error(reason) => replace(&on_error, &root, &reason),
             }
@@ -184,6 +185,7 @@ enum Scalar {
 
 enum Found {
     Value(Scalar),
+    Null,
     Empty,
     Error(String),
 }
@@ -195,7 +197,9 @@ fn lookup(document: &str, path: &Path, root: &TypeRoot) -> Found {
     };
     match path.find(&json) {
         None if path.is_strict => Found::Error("the path does not exist".to_string()),
-        None | Some(Json::Null) => Found::Empty,
+        None => Found::Empty,
+        Some(Json::Null) if path.is_strict => Found::Error("the value is null".to_string()),
+        Some(Json::Null) => Found::Null,
         Some(Json::Array(_) | Json::Object(_)) if path.is_strict => {
             Found::Error("the value is no scalar".to_string())
         }
@@ -220,17 +224,34 @@ fn convert(value: &Json, root: &TypeRoot) -> Option<Scalar> {
     })
 }
 
-/// Whole numbers as they are, others as Java writes doubles.
+/// The number as Java's `BigDecimal` writes it: digits are kept, an exponent only where there must be one.
 fn number_text(number: &serde_json::Number) -> String {
     let text = number.to_string();
-    if text.contains(['.', 'e', 'E'])
-        && let Some(value) = number.as_f64()
-    {
-        let mut out = String::new();
-        java_number::write_double(&mut out, value);
-        return out;
+    let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else {
+        return text;
+    };
+    let exponent: i64 = exponent.parse().unwrap_or(0);
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", mantissa),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_start_matches('0');
+    let digits = if digits.is_empty() { "0" } else { digits };
+    let scale = fraction.len() as i64 - exponent;
+    let adjusted = digits.len() as i64 - 1 - scale;
+    if scale < 0 || adjusted < -6 {
+        let point = if digits.len() > 1 { "." } else { "" };
+        return format!("{sign}{}{point}{}E{adjusted:+}", &digits[..1], &digits[1..]);
     }
-    text
+    let scale = scale as usize;
+    if scale == 0 {
+        return format!("{sign}{digits}");
+    }
+    let padded = format!("{digits:0>width$}", width = scale + 1);
+    let point = padded.len() - scale;
+    format!("{sign}{}.{}", &padded[..point], &padded[point..])
 }
 
 fn replace(otherwise: &Otherwise, root: &TypeRoot, reason: &str) -> Result<Option<Scalar>> {
@@ -299,6 +320,23 @@ fn collect(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_written_as_big_decimals() {
+        for (json, expected) in [
+            ("1.50", "1.50"),
+            ("1e10", "1E+10"),
+            ("-1.5e3", "-1.5E+3"),
+            ("1.50e1", "15.0"),
+            ("15e-1", "1.5"),
+            ("5e-3", "0.005"),
+            ("12e-8", "1.2E-7"),
+            ("12", "12"),
+        ] {
+            let number: serde_json::Number = serde_json::from_str(json).unwrap();
+            assert_eq!(number_text(&number), expected, "{json}");
+        }
+    }
 
     #[test]
     fn paths_are_names_and_indices() {

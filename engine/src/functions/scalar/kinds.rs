@@ -7,6 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::text::push;
 use crate::error::{Error, Result};
+use crate::expr::decimal::{self, Parsed};
 use crate::expr::{Arguments, Expression, Literal, plain};
 use crate::functions::ScalarFunction;
 use crate::functions::binding::Binding;
@@ -60,15 +61,8 @@ fn is_digit(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|character| character.is_numeric())
 }
 
-/// An optional sign, digits and at most one point.
 fn is_decimal(text: &str) -> bool {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let all_digits = whole
-        .bytes()
-        .chain(fraction.bytes())
-        .all(|byte| byte.is_ascii_digit());
-    all_digits && !(whole.is_empty() && fraction.is_empty())
+    decimal::parse(text, decimal::MAX_PRECISION, 0) != Parsed::NotANumber
 }
 
 fn bind_text(binding: &mut Binding) -> Result<LogicalType> {

@@ -156,10 +156,6 @@ fn replace(call: &Call) -> Result<Kernel> {
         let mut reader = pattern.reader(arguments, 1);
         arguments.try_map_strings(texts.bytes(), |row, out| {
             let (text, replacement) = (texts.get(row), replacements.get(row));
-            if reader.text(row).is_empty() {
-                push(out, text);
-                return Ok(true);
-            }
             let Some(regex) = reader.get(row) else {
                 return Ok(false);
             };
@@ -197,24 +193,17 @@ fn similar(call: &Call) -> Result<Kernel> {
     }))
 }
 
+/// `%` is any text and `_` any character; everything else is as in a regular expression of Java.
 fn similar_pattern(pattern: &str) -> Result<Regex> {
     let mut regex = String::from("^(?s:");
-    let mut in_class = false;
     for character in pattern.chars() {
         match character {
-            '%' if !in_class => regex.push_str(".*"),
-            '_' if !in_class => regex.push('.'),
-            '.' | '\\' | '^' | '$' if !in_class => {
-                regex.push('\\');
-                regex.push(character);
-            }
-            '[' | ']' => {
-                in_class = character == '[';
-                regex.push(character);
-            }
+            '%' => regex.push_str("[\\s\\S]*"),
+            '_' => regex.push('.'),
             other => regex.push(other),
         }
     }
     regex.push_str(")$");
-    Regex::new(&regex).map_err(|_| Error::user(format!("'{pattern}' is no pattern of SIMILAR TO")))
+    java_regex::compile(&regex)
+        .map_err(|_| Error::user(format!("'{pattern}' is no pattern of SIMILAR TO")))
 }

@@ -153,23 +153,25 @@ impl Step {
     }
 
     /// A wall clock in milliseconds, rounded down or up; `had_more` tells that the time lies behind its millisecond.
+    ///
+    /// From WEEK on Flink looks at the day only, which it rounds toward zero before 1970, and CEIL ignores the time of day:
+    /// 10:00 on the first of a month is rounded up to that day.
     #[inline]
     fn round(self, millis: i64, is_up: bool, had_more: bool) -> i64 {
-        let (floor, next) = match self {
-            Step::Millis(step) => {
-                let floor = millis.div_euclid(step) * step;
-                (floor, floor.saturating_add(step))
-            }
-            _ => {
-                let floor = self.floor_days(millis.div_euclid(MILLIS_PER_DAY));
-                let next = if is_up { self.next_days(floor) } else { floor };
-                (floor * MILLIS_PER_DAY, next * MILLIS_PER_DAY)
-            }
-        };
-        if is_up && (floor != millis || had_more) {
-            next
+        if let Step::Millis(step) = self {
+            let floor = millis.div_euclid(step) * step;
+            return if is_up && (floor != millis || had_more) {
+                floor.saturating_add(step)
+            } else {
+                floor
+            };
+        }
+        let day = millis / MILLIS_PER_DAY;
+        let floor = self.floor_days(day);
+        if is_up && floor != day {
+            self.next_days(floor) * MILLIS_PER_DAY
         } else {
-            floor
+            floor * MILLIS_PER_DAY
         }
     }
 }
@@ -180,6 +182,18 @@ fn step_of_time(call: &Call, is_up: bool) -> Result<Kernel> {
         .and_then(Step::of)
         .ok_or_else(|| Error::internal("FLOOR is bound with a known unit"))?;
     let zone = call.context.time_zone;
+    if let (Step::Millis(step), TypeRoot::Timestamp(0..=3), false) =
+        (step, &call.argument_type(0).root, is_up)
+    {
+        // The hot one: hours of milliseconds.
+        return Ok(Box::new(move |arguments| {
+            let times = arguments.primitives::<TimestampMillisecondType>(0);
+            Ok(arguments.map::<TimestampMillisecondType>(|row| {
+                let time = times.get(row);
+                time.saturating_sub(time.rem_euclid(step))
+            }))
+        }));
+    }
     Ok(match call.argument_type(0).root.clone() {
         TypeRoot::Date => Box::new(move |arguments| {
             let days = arguments.primitives::<Date32Type>(0);
@@ -197,11 +211,13 @@ fn step_of_time(call: &Call, is_up: bool) -> Result<Kernel> {
         TypeRoot::Timestamp(p) => Box::new(move |arguments| {
             timestamps(arguments, p, |millis, more| step.round(millis, is_up, more))
         }),
+        // On the wall clock, and back by the offset of the time itself: as in Flink, the day of a change of the clock does
+        // not begin at its midnight.
         TypeRoot::TimestampLtz(p) => Box::new(move |arguments| {
             let mut clock = LocalClock::new(zone);
             timestamps(arguments, p, |millis, more| {
-                let local = clock.to_local(millis);
-                clock.to_instant(step.round(local, is_up, more))
+                let local = clock.local_of(millis);
+                step.round(local, is_up, more) - (local - millis)
             })
         }),
         other => return Err(Error::internal(format!("FLOOR of {other}"))),
@@ -235,23 +251,13 @@ fn bind_round(binding: &mut Binding) -> Result<LogicalType> {
         let zero = Expression::literal(Literal::Integer(0), LogicalType::not_null(TypeRoot::Int));
         binding.arguments.push(zero);
     }
-    let places = match &binding.arguments[1] {
-        Expression::Literal {
-            value: Literal::Integer(places),
-            ..
-        } => Some(*places),
-        _ => None,
-    };
+    let places = binding.literal_integer(1);
     binding.integer(1)?;
     let root = match binding.root(0) {
         TypeRoot::Null => TypeRoot::Int,
         TypeRoot::Decimal { precision, scale } => match places {
-            Some(places) if binding.name == "ROUND" => rounded_decimal(*precision, *scale, places),
-            Some(places) if (0..*scale as i64).contains(&places) => TypeRoot::Decimal {
-                precision: (precision - scale + places as u8).max(1),
-                scale: places as u8,
-            },
-            _ => binding.root(0).clone(),
+            Some(places) => rounded_decimal(*precision, *scale, places),
+            None => binding.root(0).clone(),
         },
         root if root.is_numeric() => root.clone(),
         _ => return Err(binding.wrong_argument(0, "a number")),
@@ -402,10 +408,16 @@ mod tests {
         let ceil = |unit: &str, millis| Step::of(unit).unwrap().round(millis, true, false);
         assert_eq!(floor("HOUR", -1), -MILLIS_PER_HOUR);
         assert_eq!(floor("MONTH", at(1969, 12, 31)), at(1969, 12, 1));
+        assert_eq!(floor("MONTH", -1), 0, "the day is rounded toward zero");
         assert_eq!(floor("QUARTER", at(2024, 6, 30) + 5), at(2024, 4, 1));
         assert_eq!(floor("WEEK", at(2024, 1, 3)), at(2023, 12, 31), "a Sunday");
         assert_eq!(ceil("YEAR", at(2024, 1, 1)), at(2024, 1, 1));
-        assert_eq!(ceil("YEAR", at(2024, 1, 1) + 1), at(2025, 1, 1));
+        assert_eq!(
+            ceil("YEAR", at(2024, 1, 1) + 1),
+            at(2024, 1, 1),
+            "the day decides"
+        );
+        assert_eq!(ceil("YEAR", at(2024, 1, 2)), at(2025, 1, 1));
         assert_eq!(floor("CENTURY", at(2000, 5, 5)), at(1901, 1, 1));
     }
 }

@@ -22,10 +22,11 @@ fn bind_substring(binding: &mut Binding) -> Result<LogicalType> {
     binding.count(2..=3)?;
     binding.string(0)?;
     (1..binding.arguments.len()).try_for_each(|index| binding.integer(index))?;
-    let mut result = binding.result(TypeRoot::STRING);
-    // A negative length gives NULL.
-    result.nullable |= binding.arguments.len() == 3;
-    Ok(result)
+    let length = match binding.root(0) {
+        TypeRoot::Char(length) | TypeRoot::Varchar(length) => *length,
+        _ => i32::MAX as u32,
+    };
+    Ok(LogicalType::nullable(TypeRoot::Varchar(length)))
 }
 
 /// The byte at which the character `index` begins; the length of the text where there are fewer.
@@ -189,14 +190,10 @@ fn piece_at_byte(text: &str, separator: u8, index: usize) -> Option<&str> {
     if text.is_empty() {
         return None;
     }
-    let bytes = text.as_bytes();
-    let mut start = 0;
+    let separator = separator as char;
+    let mut rest = text;
     for _ in 0..index {
-        start += bytes[start..].iter().position(|byte| *byte == separator)? + 1;
+        rest = &rest[rest.find(separator)? + 1..];
     }
-    let length = bytes[start..]
-        .iter()
-        .position(|byte| *byte == separator)
-        .unwrap_or(bytes.len() - start);
-    Some(&text[start..start + length])
+    Some(&rest[..rest.find(separator).unwrap_or(rest.len())])
 }

@@ -1,8 +1,10 @@
 //! Whole texts: length, case, order, repetition, concatenation, characters by code.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuilder};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{Int32Type, Int64Type};
 
 use crate::error::{Error, Result};
@@ -14,13 +16,13 @@ use crate::types::{LogicalType, TypeRoot};
 pub(super) const FUNCTIONS: &[ScalarFunction] = &[
     ScalarFunction::new("CHAR_LENGTH", bind_text_to_int, |_| Ok(plain(char_length))),
     ScalarFunction::new("ASCII", bind_text_to_int, |_| Ok(plain(ascii))),
-    ScalarFunction::new("UPPER", bind_texts, |_| Ok(plain(upper))),
-    ScalarFunction::new("LOWER", bind_texts, |_| Ok(plain(lower))),
+    ScalarFunction::new("UPPER", bind_same_length, |_| Ok(plain(upper))),
+    ScalarFunction::new("LOWER", bind_same_length, |_| Ok(plain(lower))),
     ScalarFunction::new("REVERSE", bind_texts, |_| Ok(plain(reverse))),
-    ScalarFunction::new("INITCAP", bind_texts, |_| Ok(plain(initcap))),
+    ScalarFunction::new("INITCAP", bind_same_length, |_| Ok(plain(initcap))),
     ScalarFunction::new("REPEAT", bind_repeat, |_| Ok(plain(repeat))).failing(|_| true),
     ScalarFunction::new("CHR", bind_chr, |_| Ok(plain(chr))),
-    ScalarFunction::new("||", bind_concat, |_| Ok(plain(concat))),
+    ScalarFunction::new("||", bind_pair, |_| Ok(plain(concat))),
     ScalarFunction::new("CONCAT", bind_concat, |_| Ok(plain(concat))),
     ScalarFunction::new("CONCAT_WS", bind_concat_ws, |_| Ok(plain(concat_ws))).lenient(),
 ];
@@ -45,6 +47,27 @@ fn bind_texts(binding: &mut Binding) -> Result<LogicalType> {
     binding.count(1..=1)?;
     binding.strings()?;
     Ok(binding.result(TypeRoot::STRING))
+}
+
+/// Another case has the same length.
+fn bind_same_length(binding: &mut Binding) -> Result<LogicalType> {
+    bind_texts(binding)?;
+    Ok(binding.result(binding.root(0).clone()))
+}
+
+/// `a || b` is as long as both together.
+fn bind_pair(binding: &mut Binding) -> Result<LogicalType> {
+    binding.count(2..=2)?;
+    binding.strings()?;
+    let root = match (binding.root(0), binding.root(1)) {
+        (TypeRoot::Char(left), TypeRoot::Char(right)) => TypeRoot::Char(left + right),
+        (
+            TypeRoot::Char(left) | TypeRoot::Varchar(left),
+            TypeRoot::Char(right) | TypeRoot::Varchar(right),
+        ) => TypeRoot::Varchar((left + right).min(i32::MAX as u32)),
+        _ => TypeRoot::STRING,
+    };
+    Ok(binding.result(root))
 }
 
 fn bind_repeat(binding: &mut Binding) -> Result<LogicalType> {
@@ -94,44 +117,36 @@ fn ascii(arguments: &Arguments) -> Result<ArrayRef> {
 }
 
 fn upper(arguments: &Arguments) -> Result<ArrayRef> {
-    change_case(
-        arguments,
-        |byte| byte.to_ascii_uppercase(),
-        str::to_uppercase,
-    )
+    change_case(arguments, <[u8]>::to_ascii_uppercase, str::to_uppercase)
 }
 
 fn lower(arguments: &Arguments) -> Result<ArrayRef> {
-    change_case(
-        arguments,
-        |byte| byte.to_ascii_lowercase(),
-        str::to_lowercase,
-    )
+    change_case(arguments, <[u8]>::to_ascii_lowercase, str::to_lowercase)
 }
 
+/// ASCII is changed in one go: the bytes of all texts together, which stay where they are.
 fn change_case(
     arguments: &Arguments,
-    of_byte: fn(&u8) -> u8,
+    of_ascii: fn(&[u8]) -> Vec<u8>,
     of_text: fn(&str) -> String,
 ) -> Result<ArrayRef> {
     let texts = arguments.strings(0);
-    if texts.is_ascii() {
-        let mut changed = String::new();
+    let value = arguments.value(0);
+    if !texts.is_ascii() || value.array.len() != arguments.rows() {
         return arguments.map_strings(texts.bytes(), |row, out| {
-            changed.clear();
-            changed.extend(
-                texts
-                    .get(row)
-                    .as_bytes()
-                    .iter()
-                    .map(|byte| of_byte(byte) as char),
-            );
-            push(out, &changed);
+            push(out, &of_text(texts.get(row)))
         });
     }
-    arguments.map_strings(texts.bytes(), |row, out| {
-        push(out, &of_text(texts.get(row)))
-    })
+    let array = value.array.as_string::<i32>();
+    let offsets = array.value_offsets();
+    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+    let bytes = of_ascii(&array.value_data()[first as usize..last as usize]);
+    let offsets: ScalarBuffer<i32> = offsets.iter().map(|offset| offset - first).collect();
+    Ok(Arc::new(StringArray::try_new(
+        OffsetBuffer::new(offsets),
+        bytes.into(),
+        array.nulls().cloned(),
+    )?))
 }
 
 pub(super) fn push(out: &mut StringBuilder, text: &str) {
@@ -227,5 +242,5 @@ fn concat_ws(arguments: &Arguments) -> Result<ArrayRef> {
     }
     let array = builder.finish();
     debug_assert_eq!(array.len(), arguments.rows());
-    Ok(std::sync::Arc::new(array))
+    Ok(Arc::new(array))
 }
