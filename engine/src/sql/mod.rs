@@ -25,6 +25,7 @@ mod join;
 mod late_rows;
 mod legacy_window;
 mod literal;
+mod operator_chain;
 mod over;
 mod parser;
 mod position;
