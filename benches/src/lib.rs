@@ -1,5 +1,6 @@
 //! Benchmarks: `kernels/` times micro-operators with criterion, `nexmark/` whole jobs through the binary.
 //!
-//! This library holds what the harnesses share: running a command and reading what it cost.
+//! This library holds what they share: rows to work on, and running a command to read what it cost.
 
 pub mod process;
+pub mod rows;

@@ -111,11 +111,19 @@ impl CheckpointStorage {
         })
     }
 
+    /// Removes what lies before the checkpoints that are kept, also the rests of those that never completed.
     fn remove_old(&self, newest: CheckpointId) -> Result<()> {
-        let mut complete = complete_checkpoints(&self.directory)?;
-        complete.retain(|(id, _)| *id <= newest.0);
-        complete.sort();
-        for (_, path) in complete.iter().rev().skip(self.retained) {
+        let all = checkpoints(&self.directory)?;
+        let mut complete: Vec<u64> = all
+            .iter()
+            .filter(|(id, path)| *id <= newest.0 && is_complete(path))
+            .map(|(id, _)| *id)
+            .collect();
+        complete.sort_unstable();
+        let Some(oldest_kept) = complete.iter().rev().take(self.retained).next_back() else {
+            return Ok(());
+        };
+        for (_, path) in all.iter().filter(|(id, _)| id < oldest_kept) {
             fs::remove_dir_all(path).map_err(|error| cannot("remove", path, &error))?;
         }
         Ok(())
@@ -141,29 +149,35 @@ fn check(manifest: &Manifest, file: &Path, max_parallelism: u16) -> Result<()> {
     Ok(())
 }
 
-fn complete_checkpoints(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
+/// The directories `chk-<id>` below a directory, complete or not.
+fn checkpoints(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let entries = fs::read_dir(directory).map_err(|error| cannot("list", directory, &error))?;
     let mut found = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let id = path
-            .file_name()
-            .and_then(|name| name.to_str())
+        let name = path.file_name().and_then(|name| name.to_str());
+        if let Some(id) = name
             .and_then(|name| name.strip_prefix("chk-"))
-            .and_then(|id| id.parse().ok());
-        if let Some(id) = id.filter(|_| path.join(MANIFEST).exists()) {
+            .and_then(|id| id.parse().ok())
+        {
             found.push((id, path));
         }
     }
     Ok(found)
 }
 
+fn is_complete(checkpoint: &Path) -> bool {
+    checkpoint.join(MANIFEST).exists()
+}
+
 fn newest(directory: &Path) -> Result<PathBuf> {
-    let newest = complete_checkpoints(directory)?
+    let complete = checkpoints(directory)?
         .into_iter()
-        .max()
-        .map(|(_, path)| path);
-    newest.ok_or_else(|| Error::user(format!("there is no complete checkpoint in {}", directory.display())).hint("'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it"))
+        .filter(|(_, path)| is_complete(path));
+    complete.max().map(|(_, path)| path).ok_or_else(|| {
+        Error::user(format!("there is no complete checkpoint in {}", directory.display()))
+            .hint("'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it")
+    })
 }
 
 fn write_table(target: &Path, file: &str, table: &StateTable) -> Result<ManifestTable> {
@@ -239,4 +253,91 @@ fn local_path(url: &str) -> Result<PathBuf> {
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::external(format!("cannot {what} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt16Array};
+
+    use super::*;
+    use crate::state::KEY_GROUP_COLUMN;
+
+    fn snapshot(checkpoint: u64, values: Vec<i64>) -> JobSnapshot {
+        let groups: ArrayRef = Arc::new(UInt16Array::from_iter_values(
+            values.iter().map(|value| *value as u16),
+        ));
+        let column: ArrayRef = Arc::new(Int64Array::from(values));
+        let mut state = StateSnapshot::default();
+        state.insert_keyed(
+            "sums",
+            vec![
+                RecordBatch::try_from_iter([(KEY_GROUP_COLUMN, groups), ("value", column)])
+                    .unwrap(),
+            ],
+        );
+        state.insert_keyed("empty", vec![]);
+        JobSnapshot {
+            checkpoint: CheckpointId(checkpoint),
+            operators: BTreeMap::from([("aggregate".to_string(), state)]),
+        }
+    }
+
+    #[test]
+    fn the_newest_complete_checkpoint_is_read_back_and_older_ones_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_str().unwrap();
+        let storage = CheckpointStorage::new(path, "job", 128, 1).unwrap();
+        storage.write(&snapshot(1, vec![1])).unwrap();
+        fs::create_dir(directory.path().join("chk-2")).unwrap();
+        storage.write(&snapshot(3, vec![1, 2, 3])).unwrap();
+        fs::create_dir(directory.path().join("chk-4")).unwrap();
+        let read = CheckpointStorage::read(path, 128).unwrap();
+        assert_eq!(read.checkpoint, CheckpointId(3));
+        let state = &read.operators["aggregate"];
+        assert_eq!(
+            state.batches("sums"),
+            snapshot(3, vec![1, 2, 3]).operators["aggregate"].batches("sums")
+        );
+        assert!(state.batches("empty").is_empty());
+        let mut left: Vec<u64> = checkpoints(directory.path())
+            .unwrap()
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect();
+        left.sort_unstable();
+        assert_eq!(
+            left,
+            [3, 4],
+            "what lies before the newest complete one is removed"
+        );
+    }
+
+    #[test]
+    fn a_damaged_file_and_another_max_parallelism_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_str().unwrap();
+        let written = CheckpointStorage::new(path, "job", 128, 1)
+            .unwrap()
+            .write(&snapshot(1, vec![7]))
+            .unwrap();
+        let error = CheckpointStorage::read(path, 64).unwrap_err().to_string();
+        assert!(error.contains("pipeline.max-parallelism 128"), "{error}");
+        let file = fs::read_dir(&written)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.extension().is_some_and(|e| e == "arrow"))
+            .unwrap();
+        let mut bytes = fs::read(&file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&file, bytes).unwrap();
+        assert!(
+            CheckpointStorage::read(path, 128)
+                .unwrap_err()
+                .to_string()
+                .contains("damaged")
+        );
+    }
 }

@@ -3,7 +3,7 @@
 //! `bind_*` checks arguments, casts them to what a function takes and tells the type of the result; a scalar function's
 //! kernel is made when its expression is compiled (`expr::compile`).
 //!
-//! Doors: `functions` use `types`, `stream` and `expr`. Deliberately absent: SQL text, plans.
+//! Doors: `functions` use `types`, `stream`, `expr` and the group tables of `state`. Deliberately absent: SQL text, plans.
 
 pub mod aggregate;
 mod aggregate_binding;

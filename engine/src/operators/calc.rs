@@ -3,11 +3,11 @@
 //! Only the columns that the projection reads are filtered, and a column that goes through as it is is never copied
 //! where every row stays.
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 
 use super::{Context, Flow, InputIndex, Operator, Output};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{CompiledExpression, Expression, ExpressionContext, RowContext, compile};
 use crate::stream::{ChangelogBatch, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime, Schema};
@@ -19,6 +19,26 @@ pub struct CalcSpec {
     read: Option<Vec<usize>>,
     columns: Vec<CalcColumn>,
     schema: SchemaRef,
+    /// The projection as it was given, for messages.
+    projection: Vec<Expression>,
+    context: ExpressionContext,
+}
+
+/// What time it is before a batch.
+#[derive(Clone, Copy)]
+struct Now {
+    watermark: EventTime,
+    processing_time: ProcessingTime,
+}
+
+impl Now {
+    fn context(self, steps: &WatermarkSteps) -> RowContext<'_> {
+        RowContext {
+            processing_time: self.processing_time,
+            watermark: self.watermark,
+            steps,
+        }
+    }
 }
 
 /// Where an output column comes from.
@@ -61,6 +81,8 @@ impl CalcSpec {
             read: (!all_in_order).then_some(read),
             columns,
             schema: output.to_arrow(),
+            projection: projection.to_vec(),
+            context: *context,
         })
     }
 
@@ -77,44 +99,52 @@ impl CalcSpec {
         watermark: EventTime,
         processing_time: ProcessingTime,
     ) -> Result<ChangelogBatch> {
-        fn context(
-            time: ProcessingTime,
-            watermark: EventTime,
-            steps: &WatermarkSteps,
-        ) -> RowContext<'_> {
-            RowContext {
-                processing_time: time,
-                watermark,
-                steps,
-            }
-        }
-        let mask = self
-            .condition
-            .as_ref()
-            .map(|condition| {
-                let context = context(processing_time, watermark, &batch.steps);
-                condition.evaluate_mask(&batch.rows, &context)
-            })
-            .transpose()?;
-        let read = match &self.read {
-            None => batch,
-            Some(columns) => {
-                let rows = batch.rows.project(columns)?;
-                batch.with_rows(rows)
+        let now = Now {
+            watermark,
+            processing_time,
+        };
+        let mask = match &self.condition {
+            None => None,
+            Some(condition) => {
+                Some(condition.evaluate_mask(&batch.rows, &now.context(&batch.steps))?)
             }
         };
-        let kept = match mask {
+        let read = match &self.read {
+            None => batch.clone(),
+            Some(columns) => batch.clone().with_rows(batch.rows.project(columns)?),
+        };
+        let kept = match &mask {
             None => read,
-            Some(mask) => read.filter(&mask)?.0,
+            Some(mask) => read.filter(mask)?.0,
         };
         if kept.num_rows() == 0 {
             return Ok(kept.with_rows(RecordBatch::new_empty(self.schema.clone())));
         }
-        let rows = self.project(
-            &kept.rows,
-            &context(processing_time, watermark, &kept.steps),
-        )?;
-        Ok(kept.with_rows(rows))
+        match self.project(&kept.rows, &now.context(&kept.steps)) {
+            Ok(rows) => Ok(kept.with_rows(rows)),
+            Err(error) => Err(self
+                .fail_with_whole_rows(&batch, mask, now)
+                .unwrap_or(error)),
+        }
+    }
+
+    /// The error of the projection once more, over all columns of the input, so that it can name those that are not read.
+    fn fail_with_whole_rows(
+        &self,
+        batch: &ChangelogBatch,
+        mask: Option<BooleanArray>,
+        now: Now,
+    ) -> Option<Error> {
+        self.read.as_ref()?;
+        let kept = match &mask {
+            None => batch.clone(),
+            Some(mask) => batch.filter(mask).ok()?.0,
+        };
+        let context = now.context(&kept.steps);
+        self.projection.iter().find_map(|expression| {
+            let compiled = compile(expression, &self.context).ok()?;
+            compiled.evaluate(&kept.rows, &context).err()
+        })
     }
 
     fn project(&self, rows: &RecordBatch, context: &RowContext) -> Result<RecordBatch> {

@@ -172,6 +172,7 @@ impl SourceOperator {
     ) -> SourceStatus {
         self.watermarks.check_idleness(now);
         self.put_out(ctx, out);
+        self.put_out_status(self.watermarks.status(), out);
         let next = [until, self.watermarks.next_idleness_check()];
         SourceStatus::Pending(next.into_iter().flatten().min())
     }
@@ -184,14 +185,16 @@ impl SourceOperator {
     }
 
     /// What has changed: an active status before the watermark, for a watermark of an idle input counts nowhere, an idle one
-    /// behind it.
+    /// behind it. A reader whose last split has ended mostly ends itself at the next poll; it is idle only where it waits.
     fn put_out(&mut self, ctx: &mut Context, out: &mut Output) {
         let status = self.watermarks.status();
         if status == WatermarkStatus::Active {
             self.put_out_status(status, out);
         }
         self.put_out_watermark(ctx, out);
-        self.put_out_status(status, out);
+        if self.watermarks.has_splits() {
+            self.put_out_status(status, out);
+        }
     }
 
     fn put_out_status(&mut self, status: WatermarkStatus, out: &mut Output) {

@@ -41,10 +41,10 @@ pub enum VertexHead {
 }
 
 /// Makes a source operator for a subtask, without splits.
-pub type SourceBuilder = Box<dyn Fn(Subtask) -> Result<SourceOperator> + Send + Sync>;
+pub(super) type SourceBuilder = Box<dyn Fn(Subtask) -> Result<SourceOperator> + Send + Sync>;
 
 /// Makes an operator for a subtask.
-pub type OperatorBuilder = Box<dyn Fn(Subtask) -> Result<Box<dyn Operator>> + Send + Sync>;
+pub(super) type OperatorBuilder = Box<dyn Fn(Subtask) -> Result<Box<dyn Operator>> + Send + Sync>;
 
 /// A source at the head of a chain.
 pub struct SourceNode {

@@ -9,7 +9,7 @@ use super::dialect::{CAST_CALL, MAP_CONSTRUCTOR, TABLE_ARGUMENT, TRY_CAST_CALL};
 use super::expression::{ExpressionBinder, shortened};
 use super::{aggregate, legacy_window, literal, table_function};
 use crate::error::{Error, Result};
-use crate::expr::{CastMode, Expression};
+use crate::expr::{CastMode, Expression, Position};
 use crate::functions;
 use crate::types::{LogicalType, SqlPosition};
 
@@ -193,7 +193,12 @@ impl ExpressionBinder<'_> {
         let input = self.plain_argument(call, input)?;
         let logical_type = self.plain_argument(call, logical_type)?;
         let input = self.bind(input)?;
-        functions::bind_cast(input, cast_target(logical_type)?, mode, call.place)
+        let target = cast_target(logical_type)?;
+        let bound = functions::bind_cast(input.clone(), target, mode, call.place)?;
+        if bound == input && input.logical_type().root.is_timestamp() {
+            return Ok(opaque(input, mode, call.place));
+        }
+        Ok(bound)
     }
 
     /// `TIMESTAMPADD(DAY, 1, ts)`: the unit is a bare word.
@@ -219,6 +224,17 @@ impl ExpressionBinder<'_> {
             arguments.push(self.bind(expr)?);
         }
         functions::bind_scalar(&call.name, arguments, call.place)
+    }
+}
+
+/// A time column that is cast to its own type: no time attribute any more, so no bare column either.
+fn opaque(input: Expression, mode: CastMode, place: Option<SqlPosition>) -> Expression {
+    let logical_type = input.logical_type().clone();
+    Expression::Cast {
+        input: Box::new(input),
+        logical_type,
+        mode,
+        position: Position(place),
     }
 }
 

@@ -29,38 +29,60 @@ pub(super) fn parse_statement(text: &str) -> Result<Parsed> {
     let mut parser = StatementParser { parser, text };
     match parser.parse_all() {
         Ok(statement) => Ok(Parsed { statement, hints }),
-        Err(error) => Err(refine(error, &tokens)),
+        Err(error) => Err(refine(error, &tokens).at(end_of(&tokens))),
     }
 }
 
-/// The library tries `(` first as a subquery and then, where that fails, as a parenthesized join, and reports the second
-/// failure at the subquery's SELECT. Parses the subquery alone to find what is wrong with it.
-fn refine(error: Error, tokens: &[TokenWithSpan]) -> Error {
-    let at = |token: &TokenWithSpan| position::of_span(token.span) == error.position();
-    let Some(start) = tokens
+/// Where the last token ends: the place of an error that the statement stops too early.
+fn end_of(tokens: &[TokenWithSpan]) -> Option<SqlPosition> {
+    let last = tokens
         .iter()
-        .position(|token| starts_query(token) && at(token))
+        .rfind(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF))?;
+    position::of_location(last.span.end)
+}
+
+/// The library tries `(` first as a subquery and then, where that fails, as a parenthesized join, and reports the second
+/// failure, near the subquery's beginning. Parses the subquery alone to find what is wrong with it, if that lies further on.
+fn refine(error: Error, tokens: &[TokenWithSpan]) -> Error {
+    let Some(place) = error.position() else {
+        return error;
+    };
+    let tokens: Vec<&TokenWithSpan> = tokens
+        .iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .collect();
+    let opens_before = |pair: &[&TokenWithSpan]| {
+        pair[0].token == Token::LParen
+            && starts_query(pair[1])
+            && position::of_span(pair[1].span).is_some_and(|start| !is_before(place, start))
+    };
+    let Some(start) = tokens
+        .windows(2)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rposition(opens_before)
     else {
         return error;
     };
-    if error.position().is_none() || start == 0 {
-        return error;
-    }
-    let inner = &tokens[start..];
-    let mut parser = Parser::new(&FlinkDialect).with_tokens_with_locations(inner.to_vec());
+    let inner: Vec<TokenWithSpan> = tokens[start + 1..].iter().copied().cloned().collect();
+    let mut parser = Parser::new(&FlinkDialect).with_tokens_with_locations(inner.clone());
     let failure = parser
         .parse_query()
         .and_then(|_| parser.expect_token(&Token::RParen));
-    match failure {
-        Err(inner_error) => {
-            let deeper = position::from_parser(inner_error);
-            if deeper.position() == error.position() {
-                return error;
-            }
-            refine(deeper, inner)
+    match failure.map_err(position::from_parser) {
+        Err(deeper)
+            if deeper
+                .position()
+                .is_none_or(|found| is_before(place, found)) =>
+        {
+            refine(deeper, &inner)
         }
-        Ok(_) => error,
+        _ => error,
     }
+}
+
+fn is_before(first: SqlPosition, second: SqlPosition) -> bool {
+    (first.line, first.column) < (second.line, second.column)
 }
 
 fn starts_query(token: &TokenWithSpan) -> bool {

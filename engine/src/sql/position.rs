@@ -80,7 +80,7 @@ pub(super) fn from_parser(error: ParserError) -> Error {
         }
     };
     let Some((message, place)) = text.rsplit_once(AT) else {
-        return Error::user(format!("syntax error: {text}"));
+        return Error::user(format!("syntax error: {}", in_our_words(&text)));
     };
     let place = place
         .split_once(", Column: ")
@@ -90,10 +90,10 @@ pub(super) fn from_parser(error: ParserError) -> Error {
 }
 
 fn in_our_words(message: &str) -> String {
-    match message
+    let expected = message
         .strip_prefix("Expected: ")
-        .and_then(|rest| rest.split_once(", found: "))
-    {
+        .or_else(|| message.strip_prefix("Expected "));
+    match expected.and_then(|rest| rest.split_once(", found: ")) {
         Some((expected, "EOF")) => format!("expected {expected}, but the statement ends"),
         Some((expected, found)) => format!("expected {expected}, found {found}"),
         None => message.to_string(),

@@ -1,6 +1,6 @@
 //! Splits a script into statements at the semicolons outside strings, comments and statement sets.
 
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 use super::dialect::FlinkDialect;
 use super::position;
@@ -22,7 +22,7 @@ pub fn split_script(text: &str) -> Result<Vec<ScriptStatement>> {
     let mut current: Vec<TokenWithSpan> = Vec::new();
     for token in tokenize(text)? {
         match token.token {
-            Token::Whitespace(_) | Token::EOF => {}
+            Token::Whitespace(_) | Token::EOF if !is_hint(&token) || current.is_empty() => {}
             Token::SemiColon if !in_statement_set(&current) => {
                 statements.extend(statement(text, &current));
                 current.clear();
@@ -32,6 +32,11 @@ pub fn split_script(text: &str) -> Result<Vec<ScriptStatement>> {
     }
     statements.extend(statement(text, &current));
     Ok(statements)
+}
+
+/// Whether a comment is a hint, which belongs to the statement even behind its last word.
+fn is_hint(token: &TokenWithSpan) -> bool {
+    matches!(&token.token, Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('+'))
 }
 
 /// The tokens of a text, comments and blanks included.
@@ -133,6 +138,8 @@ mod tests {
             ]
         );
         assert_eq!(texts(" -- nothing\n"), Vec::<String>::new());
+        let hinted = "SELECT a FROM t /*+ OPTIONS('k' = 'v') */";
+        assert_eq!(texts(&format!("{hinted} /* end */;")), [hinted]);
     }
 
     #[test]

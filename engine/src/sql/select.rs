@@ -265,15 +265,21 @@ fn bind_items(binder: &mut ExpressionBinder, items: &[Item]) -> Result<Vec<(Stri
         .collect()
 }
 
-/// An item that is nothing but a call names the column which the call makes.
+/// An item that is nothing but an aggregate or a row number names the column which that makes.
 fn suggest_name(binder: &mut ExpressionBinder, expr: &Expr, name: &str) {
-    let is_call = matches!(expr, Expr::Function(_));
-    let name = is_call.then(|| name.to_string());
+    let (is_aggregate, is_over) = match expr {
+        Expr::Function(function) => {
+            let called = function.name.to_string().to_uppercase();
+            let is_over = function.over.is_some();
+            (!is_over && functions::is_aggregate(&called), is_over)
+        }
+        _ => (false, false),
+    };
     if let Some(grouping) = binder.grouping.as_deref_mut() {
-        grouping.next_name = name.clone();
+        grouping.next_name = is_aggregate.then(|| name.to_string());
     }
     if let Some(over) = binder.over.as_deref_mut() {
-        over.next_name = name;
+        over.next_name = is_over.then(|| name.to_string());
     }
 }
 

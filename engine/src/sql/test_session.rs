@@ -6,7 +6,7 @@ use super::{Session, StatementResult};
 use crate::config::{OptionSpec, OptionType};
 use crate::connectors::{ConnectorFactory, ConnectorRegistry, TableDescriptor};
 use crate::error::Error;
-use crate::expr::Expression;
+use crate::expr::{CastMode, Expression};
 use crate::plan::logical::{LogicalPlan, Statement};
 use crate::types::{Schema, TimeAttribute};
 
@@ -131,9 +131,14 @@ fn list(expressions: &[Expression]) -> String {
     expressions.collect::<Vec<_>>().join(", ")
 }
 
-/// The expression with columns as `$index`.
+/// The expression with columns as `$index`, and constants without the casts that binding put around them.
 fn numbered(expression: &Expression) -> String {
     let rename = &mut |part| match part {
+        Expression::Cast {
+            input,
+            mode: CastMode::Fail,
+            ..
+        } if matches!(*input, Expression::Literal { .. }) => *input,
         Expression::Column {
             index,
             logical_type,

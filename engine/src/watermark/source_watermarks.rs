@@ -114,11 +114,6 @@ impl SourceWatermarks {
         self.combine();
     }
 
-    /// Whether there is a split that has not ended.
-    pub fn has_splits(&self) -> bool {
-        !self.splits.is_empty()
-    }
-
     fn insert(&mut self, id: &str, watermark: SplitWatermark) {
         let idleness = IdlenessTimer::new(self.strategy.idle_timeout);
         let split = Split {
@@ -214,6 +209,11 @@ impl SourceWatermarks {
         } else {
             WatermarkStatus::Active
         }
+    }
+
+    /// Whether there is a split that has not ended.
+    pub fn has_splits(&self) -> bool {
+        !self.splits.is_empty()
     }
 
     /// How many rows of a split have come so far.

@@ -9,7 +9,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("stream", &["types"]),
     ("expr", &["types", "stream", "functions", "config"]),
-    ("functions", &["types", "stream", "expr", "config"]),
+    ("functions", &["types", "stream", "expr", "config", "state"]),
     ("window", &["types", "stream", "functions::AggregateCall"]),
     ("state", &["types", "stream"]),
     (
@@ -87,6 +87,21 @@ const DOORS: &[(&str, &[&str])] = &[
 
 /// Files that may go through more doors than their room, and why.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
+    (
+        "connectors/print.rs",
+        &["expr::ValueFormatter"],
+        "shows values as a cast to STRING does",
+    ),
+    (
+        "functions/aggregate.rs",
+        &["state"],
+        "accumulators are columns of a group table",
+    ),
+    (
+        "operators/values.rs",
+        &["connectors"],
+        "constant rows are read like a source",
+    ),
     ("operators/source.rs", &["connectors"], "drives a reader"),
     ("operators/sink.rs", &["connectors"], "drives a writer"),
     (

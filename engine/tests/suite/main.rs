@@ -1,6 +1,8 @@
-//! The engine from outside: the cases of `testdata/cases` in every way, random windows against a slow twin, and the doors
-//! between the rooms.
+//! The engine from outside: the cases of `testdata/cases` in every way, random windows against a slow twin, the doors
+//! between the rooms, and the generated pages of `docs`.
 
 mod cases;
+mod docs;
 mod doors;
+mod jobs;
 mod random_windows;

@@ -78,9 +78,13 @@ fn fresh_windows_are_the_twins() {
     eprintln!("fuzz: from seed {first} for {seconds} s; VOLLEY_FUZZ_SEED={first} repeats it");
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut seed = first;
-    while Instant::now() < end {
+    // At least one, so that `VOLLEY_FUZZ_SECONDS=0` looks at a single seed.
+    loop {
         check(seed, &WAYS);
         seed += 1;
+        if Instant::now() >= end {
+            break;
+        }
     }
     eprintln!("fuzz: {} scenarios held", seed - first);
 }

@@ -67,12 +67,12 @@ impl AggregateRows<'_> {
 
 /// The NULL buffer of a result: valid where `valid(group)` holds; `None` where it holds for all.
 pub(super) fn nulls_where(groups: &Groups, valid: impl Fn(usize) -> bool) -> Option<NullBuffer> {
-    let mut bits = BooleanBufferBuilder::new(groups.len());
     let mut all = true;
-    groups.map(|group| {
-        let valid = valid(group);
-        all &= valid;
-        bits.append(valid);
-    });
-    (!all).then(|| NullBuffer::new(bits.finish()))
+    groups.map(|group| all &= valid(group));
+    if all {
+        return None;
+    }
+    let mut bits = BooleanBufferBuilder::new(groups.len());
+    groups.map(|group| bits.append(valid(group)));
+    Some(NullBuffer::new(bits.finish()))
 }

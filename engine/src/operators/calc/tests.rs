@@ -132,3 +132,19 @@ fn a_column_that_goes_through_is_not_copied() {
         after.rows.column(0).to_data().buffers()[0].as_ptr()
     ));
 }
+
+#[test]
+fn an_error_is_that_of_a_kept_row() {
+    let literal = |value| integer(value);
+    let quotient = Expression::call("/", vec![literal(10), column("a")], LogicalType::INT);
+    let calc = calc(Some(bigger_than(column("a"), -1)), vec![quotient]);
+    let batch =
+        crate::operators::test_bench::batch(&input(), "+I -1, x, 1\n+I 5, y, 2\n+I 0, z, 3");
+    let error = calc
+        .spec
+        .evaluate(batch, EventTime::MIN, ProcessingTime(0))
+        .unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), crate::ErrorKind::Data);
+    assert!(text.contains("a = 0"), "{text}");
+}

@@ -221,7 +221,7 @@ impl WindowAggregateOperator {
             }
             if kept > 0 {
                 let partial = matches!(self.input.source, SliceSource::Partial { .. });
-                let (grouping, slice) = self.store.slice(run.slice)?;
+                let (grouping, slice) = self.store.slice(run.slice, kept)?;
                 if partial {
                     slice.merge(grouping, &rows.columns, run.offset, kept)?;
                 } else {

@@ -32,8 +32,9 @@ pub(crate) struct SliceStore {
     fired: EventTime,
     /// The end of the last window that fired.
     last_window_end: i64,
-    /// Groups of the table that fired last: a guess for the next one.
-    expected_groups: usize,
+    /// Groups of the slice that was dropped last, and of the window that fired last: guesses for the next ones.
+    expected_slice: usize,
+    expected_window: usize,
 }
 
 /// The running aggregates of one cumulative window.
@@ -64,7 +65,8 @@ impl SliceStore {
             tree: MergeTree::default(),
             fired: EventTime::MIN,
             last_window_end: i64::MIN,
-            expected_groups: 0,
+            expected_slice: 0,
+            expected_window: 0,
         }
     }
 
@@ -90,15 +92,20 @@ impl SliceStore {
             .map_or(slice.end, |assigner| assigner.first_window_end(slice.end))
     }
 
-    /// The aggregates of a slice, to be changed.
-    pub(crate) fn slice(&mut self, slice: SliceKey) -> Result<(&Grouping, &mut GroupedAggregates)> {
+    /// The aggregates of a slice, into which so many rows will be folded. A new one gets room by what the last ones held, but
+    /// never for much more than comes, so that many thin slices stay small.
+    pub(crate) fn slice(
+        &mut self,
+        slice: SliceKey,
+        rows: usize,
+    ) -> Result<(&Grouping, &mut GroupedAggregates)> {
         if self.uses_tree() {
             self.tree.forget(slice.end);
         }
         let groups = match self.slices.entry(slice) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(self.grouping.create(self.expected_groups)?)
+                entry.insert(self.grouping.create(self.expected_slice.min(4 * rows))?)
             }
         };
         Ok((&self.grouping, groups))
@@ -204,7 +211,7 @@ impl SliceStore {
                 assigner.slice_ms(),
             );
         }
-        let mut merged = self.grouping.create(self.expected_groups)?;
+        let mut merged = self.grouping.create(self.expected_window)?;
         for (_, slice) in self.slices.range(within(window)) {
             merged.merge_from(&self.grouping, slice)?;
         }
@@ -242,10 +249,14 @@ impl SliceStore {
     /// The window has been emitted: drops what no later window needs.
     pub(crate) fn done(&mut self, window: Window, groups: GroupedAggregates) {
         self.last_window_end = self.last_window_end.max(window.end);
-        self.expected_groups = groups.len();
+        self.expected_window = groups.len();
         let Some(assigner) = self.assigner else {
+            self.expected_slice = groups.len();
             return;
         };
+        if assigner.is_tumbling() {
+            self.expected_slice = groups.len();
+        }
         if assigner.is_cumulative() {
             let last = assigner.last_window_end(window.end);
             if window.end < last && groups.len() > 0 {
@@ -261,7 +272,8 @@ impl SliceStore {
             if assigner.last_window_end(slice.end) > self.last_window_end {
                 break;
             }
-            self.slices.pop_first();
+            let dropped = self.slices.pop_first();
+            self.expected_slice = dropped.map_or(0, |(_, groups)| groups.len());
         }
         if self.uses_tree() {
             self.tree.forget_before(window.start + assigner.stride_ms());
@@ -385,7 +397,7 @@ impl SliceStore {
                 length,
             } in runs
             {
-                let (grouping, groups) = self.slice(slice)?;
+                let (grouping, groups) = self.slice(slice, length)?;
                 groups.merge(grouping, &rows, offset, length)?;
             }
         }

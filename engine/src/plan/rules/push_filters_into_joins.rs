@@ -1,11 +1,12 @@
-//! Brings each part of WHERE and ON to where it belongs: to one input of a join, or into the join's condition.
+//! Brings each part of WHERE and ON to where it belongs: to one input of a join, or into the join's condition; below an
+//! UNNEST where it speaks about the row alone.
 //!
 //! `FROM a, b WHERE a.k = b.k` becomes a join on `a.k = b.k`. A part moves to an input only if it cannot fail and no row
 //! can notice: of the condition of an outer join only what speaks about the side that is padded, of WHERE above it only
 //! what speaks about the side that is kept. Parts that stay keep their order.
 
 use crate::expr::Expression;
-use crate::plan::logical::{Filter, Join, JoinKind, LogicalPlan};
+use crate::plan::logical::{Filter, Join, JoinKind, LogicalPlan, Unnest};
 use crate::plan::row_logic::{conjunction, conjuncts, is_movable, reindex};
 
 /// Applies the rule everywhere, from the top.
@@ -30,6 +31,7 @@ fn push_filter(filter: Filter) -> LogicalPlan {
             }
         }
         LogicalPlan::Join(join) => push_into(join, parts),
+        LogicalPlan::Unnest(unnest) => push_below(unnest, parts),
         other => filtered(other, parts),
     }
 }
@@ -42,6 +44,18 @@ fn filtered(input: LogicalPlan, parts: Vec<Expression>) -> LogicalPlan {
         }),
         None => input,
     }
+}
+
+/// A collection is unnested only for rows that stay.
+fn push_below(mut unnest: Unnest, parts: Vec<Expression>) -> LogicalPlan {
+    let width = unnest.input.schema().len();
+    let of_row = |part: &Expression| {
+        let columns = part.columns();
+        is_movable(part) && !columns.is_empty() && columns.iter().all(|column| *column < width)
+    };
+    let (below, above) = parts.into_iter().partition(of_row);
+    unnest.input = Box::new(filtered(*unnest.input, below));
+    filtered(LogicalPlan::Unnest(unnest), above)
 }
 
 fn push_into(mut join: Join, above: Vec<Expression>) -> LogicalPlan {

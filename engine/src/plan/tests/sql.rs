@@ -13,6 +13,7 @@ const TABLES: &[&str] = &[
     "CREATE TABLE click (user_id INT, pt AS PROCTIME()) WITH ('connector' = 'nowhere')",
     "CREATE TABLE hours (h TIMESTAMP(3), airport STRING, n BIGINT, mean DOUBLE) WITH ('connector' = 'terminal')",
     "CREATE TABLE worst (h TIMESTAMP(3), airport STRING, mean DOUBLE) WITH ('connector' = 'nowhere')",
+    "CREATE TABLE tagged (k STRING, tags ARRAY<STRING>) WITH ('connector' = 'nowhere')",
     "CREATE VIEW hourly AS SELECT window_start, window_end, channel AS airport, COUNT(*) AS n, \
      AVG(CAST(price AS DOUBLE)) AS mean FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '1' HOUR)) \
      GROUP BY channel, window_start, window_end",
@@ -165,6 +166,20 @@ fn in_by_window_is_a_semi_join() {
             "joinType=[SemiJoin], where=[(id = seller)], select=[id, window_start, window_end]"
         ),
         "{text}"
+    );
+}
+
+#[test]
+fn a_collection_is_unnested_only_for_rows_that_stay() {
+    let sql = "SELECT k, x FROM tagged CROSS JOIN UNNEST(tags) AS u(x) WHERE k = 'a' AND x <> 'b'";
+    check(
+        &tree(sql),
+        "
+        Calc(select=[k, x], where=[(x <> 'b')])
+        +- Correlate(invocation=[$UNNEST_ROWS$1(tags)], select=[k, tags, x], joinType=[INNER])
+           +- Calc(select=[k, tags], where=[(k = 'a')])
+              +- TableSourceScan(table=[[default_catalog, default_database, tagged]], fields=[k, tags])
+    ",
     );
 }
 

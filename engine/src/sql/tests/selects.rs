@@ -115,7 +115,10 @@ fn values_have_common_types() {
         schema("SELECT * FROM (VALUES (1, 'a'), (3000000000, NULL)) AS v (n, s)"),
         "n BIGINT NOT NULL, s CHAR(1)"
     );
-    assert_eq!(schema("SELECT t FROM (VALUES 1, 2) AS t"), "t INT NOT NULL");
+    assert_eq!(
+        schema("SELECT t FROM (VALUES (1), (2)) AS t"),
+        "t INT NOT NULL"
+    );
     refused(
         "SELECT * FROM (VALUES (1), (TRUE)) AS v (n)",
         "TRUE",
@@ -300,8 +303,19 @@ fn names_and_strings_are_not_mixed_up() {
 
 #[test]
 fn syntax_errors_have_a_place_inside_subqueries_too() {
-    refused("SELECT FROM bid", "FROM", &["syntax error"]);
-    refused("SELECT auction bid WHERE", "WHERE", &[]);
+    let refusal = error("SELECT auction FROM bid WHERE");
+    assert!(
+        refusal
+            .to_string()
+            .contains("expected an expression, but the statement ends"),
+        "{refusal}"
+    );
+    assert_eq!(refusal.position().map(|place| place.column), Some(30));
+    refused(
+        "SELECT auction FROM bid WHERE auction = * 2",
+        "*",
+        &["expected an expression, found *"],
+    );
     refused(
         "SELECT * FROM (SELECT auction FROM bid WHERE auction = ) AS t",
         ") AS t",

@@ -122,7 +122,14 @@ fn a_window_aggregate_groups_by_the_window() {
 fn windows_cascade_through_window_time() {
     let inner = "SELECT window_time AS rt, COUNT(*) AS n FROM TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' MINUTE) \
                  GROUP BY window_start, window_end, window_time";
-    assert_eq!(schema(inner), "rt TIMESTAMP(3) NOT NULL, n BIGINT NOT NULL");
+    assert_eq!(
+        schema(inner),
+        "rt TIMESTAMP(3) NOT NULL *rowtime*, n BIGINT NOT NULL"
+    );
+    let outer = plan(&format!(
+        "SELECT window_start, SUM(n) FROM TUMBLE(TABLE ({inner}), DESCRIPTOR(rt), INTERVAL '1' HOUR) GROUP BY window_start, window_end"
+    ));
+    assert_eq!(outer.matches("Window TUMBLE").count(), 2, "{outer}");
 }
 
 #[test]

@@ -265,7 +265,8 @@ fn window_function(setting: &Setting, table: usize, key: &[usize]) -> String {
         .map(|column| format!("`{}`", setting.columns[*column].name))
         .collect();
     let partition = match (name, key) {
-        ("SESSION", [_, ..]) => format!(" PARTITION BY {}", names.join(", ")),
+        ("SESSION", [_]) => format!(" PARTITION BY {}", names[0]),
+        ("SESSION", [_, ..]) => format!(" PARTITION BY ({})", names.join(", ")),
         _ => String::new(),
     };
     format!("TABLE({name}(TABLE t{table}{partition}, DESCRIPTOR(`ts`), {lengths}))")
@@ -359,19 +360,33 @@ fn bound(time_ms: i64) -> Value {
     Value::timestamp_millis(time_ms)
 }
 
-/// The windows of a query's first operator with their rows.
+/// The windows of a query's first operator with the rows that its WHERE keeps.
 pub(super) fn frames(query: &Query, setting: &Setting, rows: &[TwinRow]) -> TwinFrames {
     let partitions = setting.partitions_of_tables();
     match (&setting.spec.kind, query) {
-        (WindowKind::Session { .. }, Query::Aggregate(aggregate)) => assign_sessions(
-            &setting.spec,
-            rows,
-            &aggregate.key,
-            &partitions,
-            setting.delay_ms,
-        ),
+        (WindowKind::Session { .. }, Query::Aggregate(aggregate)) => {
+            sessions(aggregate, setting, rows, &partitions)
+        }
         _ => assign(&setting.spec, rows, &partitions, setting.delay_ms),
     }
+}
+
+/// A filter behind SESSION does not change the sessions, which all rows make.
+fn sessions(
+    aggregate: &Aggregate,
+    setting: &Setting,
+    rows: &[TwinRow],
+    partitions: &[usize],
+) -> TwinFrames {
+    let mut all = rows.to_vec();
+    all.iter_mut().for_each(|row| row.passes = true);
+    let (spec, key) = (&setting.spec, &aggregate.key);
+    let mut frames = assign_sessions(spec, &all, key, partitions, setting.delay_ms);
+    for frame in &mut frames.frames {
+        frame.rows.retain(|row| rows[*row].passes);
+    }
+    frames.frames.retain(|frame| !frame.rows.is_empty());
+    frames
 }
 
 impl Query {
@@ -400,7 +415,9 @@ impl Query {
             };
             result.extend(found.into_iter().map(|row| [window.to_vec(), row].concat()));
         }
-        let once = matches!(self, Query::Aggregate(aggregate) if aggregate.sets.is_empty());
+        let is_session = matches!(setting.spec.kind, WindowKind::Session { .. });
+        let once = matches!(self, Query::Aggregate(aggregate)
+            if aggregate.sets.is_empty() && (aggregate.modulus.is_none() || !is_session));
         (result, once.then_some(frames.late.len() as u64))
     }
 }

@@ -319,7 +319,7 @@ fn cell(random: &mut SmallRng, root: &TypeRoot, role: Role) -> Value {
     };
     match root {
         TypeRoot::Boolean => Value::Boolean(random.random_bool(0.5)),
-        TypeRoot::STRING => {
+        TypeRoot::Varchar(_) => {
             let texts = [
                 "",
                 "a",

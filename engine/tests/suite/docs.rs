@@ -137,12 +137,16 @@ fn compare(page: &str, generated: &str) {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../docs")
         .join(page);
-    let text = fs::read_to_string(&path).unwrap();
-    let (head, rest) = text.split_once(BEGIN).unwrap();
-    let (_, tail) = rest.split_once(END).unwrap();
+    let text = fs::read_to_string(&path).expect("the page is there");
+    let (head, rest) = text
+        .split_once(BEGIN)
+        .expect("the page has the first marker");
+    let (_, tail) = rest
+        .split_once(END)
+        .expect("the page has the second marker");
     let expected = format!("{head}{BEGIN}\n{}\n\n{END}{tail}", generated.trim_end());
     if std::env::var_os("VOLLEY_WRITE_DOCS").is_some() {
-        fs::write(&path, expected).unwrap();
+        fs::write(&path, expected).expect("the page can be written");
     } else {
         assert!(
             text == expected,

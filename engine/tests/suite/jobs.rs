@@ -1,0 +1,121 @@
+//! Jobs on real threads, through the public door: stopped and restored at another parallelism, and failing cleanly.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
+use volley::runtime::JobOutcome;
+use volley::{ErrorKind, Result};
+
+const EVENTS: &str = "'connector' = 'nexmark', 'table' = 'bid', 'events.num' = '400000', 'first-event.rate' = '400000', 'next-event.rate' = '400000'";
+
+/// Prepares the last of some statements, with options.
+fn prepare(statements: &[String], options: &[(&str, String)]) -> Result<PreparedJob> {
+    let mut environment = TableEnvironment::default();
+    for (key, value) in options {
+        environment.set(key, value)?;
+    }
+    for statement in statements {
+        if let ExecutionResult::Job(job) = environment.execute(statement)? {
+            return Ok(job);
+        }
+    }
+    panic!("the last statement is a job");
+}
+
+fn window_job(output: &Path, rate_limited: bool) -> Vec<String> {
+    let watermark = "`dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '0.1' SECOND";
+    vec![
+        format!("CREATE TABLE bids (auction BIGINT, price BIGINT, {watermark}) WITH ({EVENTS}, 'rate.limited' = '{rate_limited}', 'splits' = '2')"),
+        format!(
+            "CREATE TABLE sink (s TIMESTAMP(3), auction BIGINT, n BIGINT, total BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json')",
+            output.display()
+        ),
+        "INSERT INTO sink SELECT window_start, auction, COUNT(*), SUM(price) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(`dateTime`), \
+         INTERVAL '0.05' SECOND)) GROUP BY window_start, window_end, auction"
+            .to_string(),
+    ]
+}
+
+/// The lines of all visible files of a directory, sorted.
+fn lines(directory: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Ok(entries) = std::fs::read_dir(directory) else { return lines };
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if !path.file_name().unwrap().to_str().unwrap().starts_with('.') {
+            lines.extend(std::fs::read_to_string(path).unwrap().lines().map(str::to_string));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_job_stopped_between_checkpoints_goes_on_at_another_parallelism_and_writes_each_row_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let (expected, output, checkpoints) = (directory.path().join("expected"), directory.path().join("output"), directory.path().join("checkpoints"));
+    prepare(&window_job(&expected, false), &[]).unwrap().deploy(None).unwrap().run(&mut |_, _| {}).unwrap();
+
+    let options = |parallelism: usize| {
+        vec![
+            ("parallelism.default", parallelism.to_string()),
+            ("execution.checkpointing.interval", "60 ms".to_string()),
+            ("execution.checkpointing.dir", checkpoints.display().to_string()),
+        ]
+    };
+    for parallelism in [2, 3] {
+        let mut options = options(parallelism);
+        if parallelism == 3 {
+            options.push(("execution.state-recovery.path", checkpoints.display().to_string()));
+        }
+        let job = prepare(&window_job(&output, true), &options).unwrap().deploy(None).unwrap();
+        let cancel = job.cancel_flag();
+        let outcome = job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 3, Ordering::SeqCst)).unwrap();
+        assert_eq!(outcome, JobOutcome::Cancelled);
+        assert!(lines(&output).len() < lines(&expected).len(), "it was stopped before the end");
+    }
+    let mut last = options(1);
+    last.push(("execution.state-recovery.path", checkpoints.display().to_string()));
+    let outcome = prepare(&window_job(&output, true), &last).unwrap().deploy(None).unwrap().run(&mut |_, _| {}).unwrap();
+    assert_eq!(outcome, JobOutcome::Finished);
+    assert!(!lines(&expected).is_empty());
+    assert_eq!(lines(&output), lines(&expected));
+}
+
+#[test]
+fn a_checkpoint_of_another_job_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (output, checkpoints) = (directory.path().join("output"), directory.path().join("checkpoints"));
+    let options = vec![
+        ("execution.checkpointing.interval", "20 ms".to_string()),
+        ("execution.checkpointing.dir", checkpoints.display().to_string()),
+    ];
+    let job = prepare(&window_job(&output, true), &options).unwrap().deploy(None).unwrap();
+    let cancel = job.cancel_flag();
+    job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 1, Ordering::SeqCst)).unwrap();
+    let other = vec![
+        format!("CREATE TABLE bids (price BIGINT) WITH ({EVENTS})"),
+        "CREATE TABLE sink (price BIGINT) WITH ('connector' = 'blackhole')".to_string(),
+        "INSERT INTO sink SELECT price FROM bids".to_string(),
+    ];
+    let options = vec![("execution.state-recovery.path", checkpoints.display().to_string())];
+    let error = prepare(&other, &options).unwrap().deploy(None).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::User);
+    assert!(error.to_string().contains("belongs to another job"), "{error}");
+}
+
+#[test]
+fn a_row_that_fails_stops_all_threads_and_leaves_nothing_visible() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("output");
+    let statements = vec![
+        format!("CREATE TABLE bids (auction BIGINT, price BIGINT) WITH ({EVENTS}, 'splits' = '2')"),
+        format!("CREATE TABLE sink (x BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json')", output.display()),
+        "INSERT INTO sink SELECT price / (auction - 2000) FROM bids".to_string(),
+    ];
+    let options = vec![("parallelism.default", "2".to_string())];
+    let error = prepare(&statements, &options).unwrap().deploy(None).unwrap().run(&mut |_, _| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data);
+    assert!(error.to_string().contains("division by zero") && error.to_string().contains("auction = 2000"), "{error}");
+    assert!(lines(&output).is_empty());
+}
