@@ -22,6 +22,7 @@ mod hints;
 mod insert;
 mod interval;
 mod join;
+mod json_value_parser;
 mod late_rows;
 mod legacy_window;
 mod literal;
