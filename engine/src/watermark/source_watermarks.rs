@@ -18,6 +18,8 @@ pub struct SourceWatermarks {
     strategy: WatermarkStrategy,
     splits: BTreeMap<String, Split>,
     combined: EventTime,
+    /// The last split has ended; the end of the reader follows.
+    ended: bool,
 }
 
 #[derive(Debug)]
@@ -89,6 +91,7 @@ impl SourceWatermarks {
             strategy,
             splits: BTreeMap::new(),
             combined: EventTime::MIN,
+            ended: false,
         }
     }
 
@@ -121,6 +124,7 @@ impl SourceWatermarks {
             idleness,
         };
         self.splits.insert(id.to_string(), split);
+        self.ended = false;
     }
 
     /// Rows of a split came, which makes it active.
@@ -166,6 +170,7 @@ impl SourceWatermarks {
     /// The split has ended and no longer holds the others back.
     pub fn split_ended(&mut self, id: &str) {
         self.splits.remove(id);
+        self.ended = self.splits.is_empty();
         self.combine();
     }
 
@@ -202,9 +207,10 @@ impl SourceWatermarks {
         self.combined
     }
 
-    /// Idle where no split is active; also without a split.
+    /// Idle where no split is active; also without a split from the start. Not between the end of the last split and that of
+    /// the reader: an idle reader would let the others' watermark pass what is still on its way to the next operator.
     pub fn status(&self) -> WatermarkStatus {
-        if self.splits.values().all(|split| split.watermark.idle) {
+        if !self.ended && self.splits.values().all(|split| split.watermark.idle) {
             WatermarkStatus::Idle
         } else {
             WatermarkStatus::Active
@@ -292,6 +298,10 @@ mod tests {
         assert_eq!(watermarks.combined(), EventTime::MIN);
         watermarks.split_ended("b");
         assert_eq!(watermarks.combined(), EventTime(20));
+        watermarks.split_ended("a");
+        assert_eq!(watermarks.status(), WatermarkStatus::Active);
+        let without = SourceWatermarks::new(WatermarkStrategy::default());
+        assert_eq!(without.status(), WatermarkStatus::Idle);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A scenario is made from a seed: a schema, rows in disorder (late ones, NULLs, times before 1970 and around changes of
 //! daylight saving time), a window, and a query over it. The twin says what must come out; every way of running must give
-//! that. `VOLLEY_FUZZ_SECONDS` runs fresh seeds for so long, from `VOLLEY_FUZZ_SEED` on where it is set.
+//! that. `VOLLEY_FUZZ_SECONDS` runs fresh seeds for so long, from `VOLLEY_FUZZ_SEED` on and in `VOLLEY_FUZZ_WAYS` where
+//! they are set.
 
 mod batch_engine;
 mod query;
@@ -77,10 +78,14 @@ fn fresh_windows_are_the_twins() {
     let first = number("VOLLEY_FUZZ_SEED").unwrap_or_else(|| u64::from(rand::random::<u32>()));
     eprintln!("fuzz: from seed {first} for {seconds} s; VOLLEY_FUZZ_SEED={first} repeats it");
     let end = Instant::now() + Duration::from_secs(seconds);
+    let ways = match std::env::var("VOLLEY_FUZZ_WAYS") {
+        Ok(names) => Way::parse_list(&names).unwrap(),
+        Err(_) => WAYS.to_vec(),
+    };
     let mut seed = first;
     // At least one, so that `VOLLEY_FUZZ_SECONDS=0` looks at a single seed.
     loop {
-        check(seed, &WAYS);
+        check(seed, &ways);
         seed += 1;
         if Instant::now() >= end {
             break;
