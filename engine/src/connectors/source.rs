@@ -35,6 +35,12 @@ pub trait SourceReader: Send {
     /// The next rows of some split: at most `request.max_rows`. A reader with data at hand gives it at once.
     fn poll(&mut self, request: &PollRequest) -> Result<SourcePoll>;
 
+    /// Names the split that holds the watermark back. A reader that can choose reads it next, so that splits which cover
+    /// different times are read in the order of their times, and those which cover the same time side by side.
+    fn prefer_split(&mut self, id: &str) {
+        let _ = id;
+    }
+
     /// The positions of all splits that are not finished, as of the last poll.
     fn snapshot(&self) -> Result<Vec<SplitState>>;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, new_empty_array};
 use arrow::compute::prep_null_mask_filter;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_physical_expr::PhysicalExpr;
 
 use super::cast::format_value;
@@ -14,7 +15,7 @@ use super::values::expand;
 use super::{Expression, ExpressionContext, RowContext, hidden};
 use crate::error::{Error, ErrorKind, Result};
 use crate::functions::HiddenInput;
-use crate::types::LogicalType;
+use crate::types::{LogicalType, TypeRoot};
 
 /// An expression as kernels. From [`super::compile`].
 #[derive(Debug, Clone)]
@@ -124,32 +125,92 @@ impl CompiledExpression {
         error.context(format!("for the row {}", self.describe(&row)))
     }
 
+    /// The values of the row: first of the columns that are read, then of the others.
     fn describe(&self, row: &RecordBatch) -> String {
-        let mut seen = Vec::new();
-        let mut parts = Vec::new();
+        let mut columns: Vec<(usize, LogicalType)> = Vec::new();
         self.expression.walk(&mut |part| {
             if let Expression::Column {
                 index,
-                name,
                 logical_type,
+                ..
             } = part
-                && !seen.contains(index)
+                && columns.iter().all(|(known, _)| known != index)
             {
-                seen.push(*index);
-                let zone = &self.context.time_zone;
-                let value = format_value(row.column(*index), logical_type, 0, zone);
-                parts.push(match value {
-                    None => format!("{name} = NULL"),
-                    Some(text) if logical_type.root.is_string() => format!("{name} = '{text}'"),
-                    Some(text) => format!("{name} = {text}"),
-                });
+                columns.push((*index, logical_type.clone()));
             }
         });
-        match parts.is_empty() {
+        for (index, field) in row.schema_ref().fields().iter().enumerate() {
+            let is_hidden = field.name().is_empty();
+            if !is_hidden
+                && columns.iter().all(|(known, _)| *known != index)
+                && let Some(root) = root_of(field.data_type())
+            {
+                columns.push((index, LogicalType::nullable(root)));
+            }
+        }
+        columns.truncate(MAX_SHOWN_COLUMNS);
+        let values: Vec<String> = columns
+            .iter()
+            .map(|(index, logical_type)| self.describe_value(row, *index, logical_type))
+            .collect();
+        match values.is_empty() {
             true => "without columns".to_string(),
-            false => parts.join(", "),
+            false => values.join(", "),
         }
     }
+
+    fn describe_value(
+        &self,
+        row: &RecordBatch,
+        index: usize,
+        logical_type: &LogicalType,
+    ) -> String {
+        let name = row.schema_ref().field(index).name();
+        let zone = &self.context.time_zone;
+        let Some(mut text) = format_value(row.column(index), logical_type, 0, zone) else {
+            return format!("{name} = NULL");
+        };
+        if let Some((end, _)) = text.char_indices().nth(MAX_SHOWN_CHARACTERS) {
+            text.truncate(end);
+            text.push('…');
+        }
+        if logical_type.root.is_string() {
+            return format!("{name} = '{text}'");
+        }
+        format!("{name} = {text}")
+    }
+}
+
+/// The most columns and characters of a value that an error shows.
+const MAX_SHOWN_COLUMNS: usize = 20;
+const MAX_SHOWN_CHARACTERS: usize = 100;
+
+/// A SQL type of the layout of a column, for showing its values; `None` for types that are not shown.
+fn root_of(data_type: &DataType) -> Option<TypeRoot> {
+    let precision = |unit: &TimeUnit| match unit {
+        TimeUnit::Nanosecond => 9,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Second | TimeUnit::Millisecond => 3,
+    };
+    Some(match data_type {
+        DataType::Boolean => TypeRoot::Boolean,
+        DataType::Int8 => TypeRoot::TinyInt,
+        DataType::Int16 => TypeRoot::SmallInt,
+        DataType::Int32 => TypeRoot::Int,
+        DataType::Int64 => TypeRoot::BigInt,
+        DataType::Float32 => TypeRoot::Float,
+        DataType::Float64 => TypeRoot::Double,
+        DataType::Decimal128(precision, scale) => TypeRoot::Decimal {
+            precision: *precision,
+            scale: *scale as u8,
+        },
+        DataType::Utf8 => TypeRoot::STRING,
+        DataType::Date32 => TypeRoot::Date,
+        DataType::Time32(_) => TypeRoot::Time(3),
+        DataType::Timestamp(unit, None) => TypeRoot::Timestamp(precision(unit)),
+        DataType::Timestamp(unit, Some(_)) => TypeRoot::TimestampLtz(precision(unit)),
+        _ => return None,
+    })
 }
 
 fn run(physical: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<ArrayRef> {

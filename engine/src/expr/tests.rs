@@ -147,7 +147,11 @@ fn a_failure_names_the_first_row_the_expression_and_its_place() {
         .map(|row| Some(if row >= 613 { 0 } else { 1 }))
         .collect();
     let dividends: Vec<Option<i32>> = (0..1000).map(Some).collect();
-    let rows = batch(&[ints(&dividends), ints(&divisors)]);
+    let rows = batch(&[
+        ints(&dividends),
+        ints(&divisors),
+        ints(&vec![Some(7); 1000]),
+    ]);
     let position = SqlPosition { line: 3, column: 9 };
     let quotient = bind_scalar("/", vec![a(), b()], Some(position)).unwrap();
     let expression = call("+", &[quotient, int(1)]);
@@ -155,7 +159,7 @@ fn a_failure_names_the_first_row_the_expression_and_its_place() {
     assert_eq!(error.kind(), ErrorKind::Data);
     assert_eq!(error.position(), Some(position));
     let text = error.to_string();
-    for part in ["division by zero", "(a / b)", "a = 613, b = 0"] {
+    for part in ["division by zero", "(a / b)", "a = 613, b = 0, c = 7"] {
         assert!(text.contains(part), "{part} is in: {text}");
     }
 }

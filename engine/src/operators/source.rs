@@ -122,6 +122,13 @@ impl SourceOperator {
         out: &mut Output,
     ) -> Result<SourceStatus> {
         self.subtask = Some(ctx.subtask());
+        if let Some(slowest) = self
+            .watermarks
+            .slowest_split()
+            .filter(|_| self.assigner.is_some())
+        {
+            self.reader.prefer_split(slowest);
+        }
         match self.reader.poll(request)? {
             SourcePoll::Rows { split, rows, kinds } => {
                 self.rows(ctx, request.now, &split, rows, kinds, out)?

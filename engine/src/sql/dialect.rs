@@ -13,6 +13,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::json_value_parser;
 use super::position::syntax_error;
 use super::type_parser::parse_type;
 
@@ -24,6 +25,9 @@ pub(super) const TRY_CAST_CALL: &str = "TRY_CAST";
 pub(super) const TABLE_ARGUMENT: &str = "TABLE";
 /// `MAP[k, v, …]`.
 pub(super) const MAP_CONSTRUCTOR: &str = "MAP";
+
+/// `JSON_VALUE(doc, path …)` with its clauses.
+const JSON_VALUE: &str = "JSON_VALUE";
 
 /// Flink SQL.
 #[derive(Debug)]
@@ -100,6 +104,9 @@ impl Dialect for FlinkDialect {
             (Keyword::TRY_CAST, Token::LParen) => Some(parse_cast(parser, TRY_CAST_CALL)),
             (Keyword::TABLE, Token::LParen | Token::Word(_)) => Some(parse_table_argument(parser)),
             (Keyword::MAP, Token::LBracket) => Some(parse_map(parser)),
+            (_, Token::LParen) if word.value.eq_ignore_ascii_case(JSON_VALUE) => {
+                Some(parse_json_value(parser))
+            }
             _ => None,
         }
     }
@@ -186,6 +193,13 @@ fn parse_map(parser: &mut Parser) -> Result<Expr, ParserError> {
     };
     parser.expect_token(&Token::RBracket)?;
     Ok(Expr::Function(call(MAP_CONSTRUCTOR, &token, entries)))
+}
+
+fn parse_json_value(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let token = parser.next_token();
+    parser.expect_token(&Token::LParen)?;
+    let arguments = json_value_parser::parse_arguments(parser)?;
+    Ok(Expr::Function(call(JSON_VALUE, &token, arguments)))
 }
 
 /// The parts of a dotted name.

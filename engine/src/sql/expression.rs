@@ -18,6 +18,9 @@ use crate::expr::Expression;
 use crate::functions;
 use crate::types::{SqlPosition, TypeRoot};
 
+/// The most operators that may follow each other without parentheses, AND and OR aside.
+const MAX_CHAIN: usize = 300;
+
 /// Binds expressions of one clause.
 pub(super) struct ExpressionBinder<'a> {
     pub(super) binder: &'a Binder<'a>,
@@ -59,8 +62,11 @@ impl<'a> ExpressionBinder<'a> {
         }
     }
 
-    /// Any expression. Depth is bounded by the parser's.
+    /// Any expression. Nesting is bounded by the parser's limit, chains of operators by [`MAX_CHAIN`].
     pub(super) fn bind(&mut self, expr: &Expr) -> Result<Expression> {
+        if let Expr::BinaryOp { .. } = expr {
+            return self.bind_chain(expr);
+        }
         if let Some(grouped) = self.match_group(expr)? {
             return Ok(grouped);
         }
@@ -79,7 +85,7 @@ impl<'a> ExpressionBinder<'a> {
             Expr::Interval(interval) => bind_interval(interval).map_err(|error| error.at(place)),
             Expr::Function(function) => self.bind_function(function),
             Expr::UnaryOp { op, expr } => self.bind_unary(op, expr, place),
-            Expr::BinaryOp { left, op, right } => self.bind_binary(left, op, right, place),
+            Expr::BinaryOp { .. } => self.bind_chain(expr),
             Expr::IsNull(input) => self.call("IS NULL", &[input], place),
             Expr::IsNotNull(input) => self.call("IS NOT NULL", &[input], place),
             Expr::IsTrue(input) => self.call("IS TRUE", &[input], place),
@@ -421,35 +427,73 @@ impl<'a> ExpressionBinder<'a> {
         .at(place))
     }
 
-    fn bind_binary(
+    /// `a + b + c …`: bound from the left without recursion, so that a long chain does not exhaust the stack.
+    fn bind_chain(&mut self, expr: &Expr) -> Result<Expression> {
+        let mut links = Vec::new();
+        let mut first = expr;
+        let mut bound = None;
+        while let Expr::BinaryOp { left, op, right } = first {
+            let follows = |(before, _): &(&BinaryOperator, &Expr)| {
+                *before == op || !(is_logical(before) || is_logical(op))
+            };
+            if !links.last().is_none_or(follows) {
+                break;
+            }
+            bound = self.match_group(first)?;
+            if bound.is_some() {
+                break;
+            }
+            links.push((op, right.as_ref()));
+            first = left;
+        }
+        links.reverse();
+        let first = match bound {
+            Some(bound) => bound,
+            None => self.bind(first)?,
+        };
+        let place = self.place(expr);
+        if let Some(name) = long_condition(&links) {
+            return self.bind_long_condition(name, first, &links, place);
+        }
+        if let Some((_, right)) = links.get(MAX_CHAIN) {
+            return Err(Error::user(format!(
+                "an expression has more than {MAX_CHAIN} operators in a row"
+            ))
+            .at(self.place(*right))
+            .hint("put parentheses around parts of it"));
+        }
+        links.into_iter().try_fold(first, |left, (op, right)| {
+            let name = operator_name(op)
+                .ok_or_else(|| Error::unsupported(format!("the operator {op}")).at(place))?;
+            let right = self.bind(right)?;
+            functions::bind_scalar(name, vec![left, right], place)
+        })
+    }
+
+    /// Many conditions joined by AND or OR: a tree of few levels with the conditions in their order.
+    fn bind_long_condition(
         &mut self,
-        left: &Expr,
-        op: &BinaryOperator,
-        right: &Expr,
+        name: &str,
+        first: Expression,
+        links: &[(&BinaryOperator, &Expr)],
         place: Option<SqlPosition>,
     ) -> Result<Expression> {
-        let name = match op {
-            BinaryOperator::Plus => "+",
-            BinaryOperator::Minus => "-",
-            BinaryOperator::Multiply => "*",
-            BinaryOperator::Divide => "/",
-            BinaryOperator::Modulo => "%",
-            BinaryOperator::StringConcat => "||",
-            BinaryOperator::Eq => "=",
-            BinaryOperator::NotEq => "<>",
-            BinaryOperator::Lt => "<",
-            BinaryOperator::LtEq => "<=",
-            BinaryOperator::Gt => ">",
-            BinaryOperator::GtEq => ">=",
-            BinaryOperator::And => "AND",
-            BinaryOperator::Or => "OR",
-            other => {
-                return Err(self
-                    .binder
-                    .unsupported(format!("the operator {other}"), left));
+        let mut level = vec![first];
+        for (_, right) in links {
+            level.push(self.bind(right)?);
+        }
+        while level.len() > 1 {
+            let mut pairs = Vec::with_capacity(level.len().div_ceil(2));
+            let mut rest = level.into_iter();
+            while let Some(left) = rest.next() {
+                pairs.push(match rest.next() {
+                    Some(right) => functions::bind_scalar(name, vec![left, right], place)?,
+                    None => left,
+                });
             }
-        };
-        self.call(name, &[left, right], place)
+            level = pairs;
+        }
+        Ok(level.remove(0))
     }
 
     fn bind_in_list(
@@ -582,6 +626,40 @@ impl<'a> ExpressionBinder<'a> {
             .not_yet(format!("{what} at this place"), expr)
             .hint("it may stand in WHERE, alone or joined to other conditions by AND")
     }
+}
+
+/// AND or OR, where a chain has many of them; it has nothing else then.
+fn long_condition(links: &[(&BinaryOperator, &Expr)]) -> Option<&'static str> {
+    const LONG: usize = 32;
+    let (op, _) = links.first()?;
+    (is_logical(op) && links.len() > LONG)
+        .then(|| operator_name(op))
+        .flatten()
+}
+
+fn is_logical(op: &BinaryOperator) -> bool {
+    matches!(op, BinaryOperator::And | BinaryOperator::Or)
+}
+
+/// The name of a binary operator in `functions`.
+fn operator_name(op: &BinaryOperator) -> Option<&'static str> {
+    Some(match op {
+        BinaryOperator::Plus => "+",
+        BinaryOperator::Minus => "-",
+        BinaryOperator::Multiply => "*",
+        BinaryOperator::Divide => "/",
+        BinaryOperator::Modulo => "%",
+        BinaryOperator::StringConcat => "||",
+        BinaryOperator::Eq => "=",
+        BinaryOperator::NotEq => "<>",
+        BinaryOperator::Lt => "<",
+        BinaryOperator::LtEq => "<=",
+        BinaryOperator::Gt => ">",
+        BinaryOperator::GtEq => ">=",
+        BinaryOperator::And => "AND",
+        BinaryOperator::Or => "OR",
+        _ => return None,
+    })
 }
 
 /// The text of an expression, cut to a length that fits a message.

@@ -8,6 +8,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::dialect::{FlinkDialect, ParseName, ParseNamePart};
 use super::hints::{self, Hints};
+use super::operator_chain;
 use super::position::{self, syntax_error};
 use super::script::tokenize;
 use super::statement::{ExplainMode, Insert, Name, ObjectKind, Statement};
@@ -25,12 +26,22 @@ pub(super) struct Parsed {
 pub(super) fn parse_statement(text: &str) -> Result<Parsed> {
     let (tokens, hints) = hints::extract(tokenize(text)?)?;
     refuse_match_recognize(&tokens)?;
-    let parser = Parser::new(&FlinkDialect).with_tokens_with_locations(tokens.clone());
+    operator_chain::check(&tokens)?;
+    let parser = parser_of(tokens.clone());
     let mut parser = StatementParser { parser, text };
     match parser.parse_all() {
         Ok(statement) => Ok(Parsed { statement, hints }),
         Err(error) => Err(refine(error, &tokens).at(end_of(&tokens))),
     }
+}
+
+/// How deep expressions, subqueries and FROM items may nest.
+const MAX_NESTING: usize = 128;
+
+fn parser_of(tokens: Vec<TokenWithSpan>) -> Parser<'static> {
+    Parser::new(&FlinkDialect)
+        .with_recursion_limit(MAX_NESTING)
+        .with_tokens_with_locations(tokens)
 }
 
 /// Where the last token ends: the place of an error that the statement stops too early.
@@ -65,7 +76,7 @@ fn refine(error: Error, tokens: &[TokenWithSpan]) -> Error {
         return error;
     };
     let inner: Vec<TokenWithSpan> = tokens[start + 1..].iter().copied().cloned().collect();
-    let mut parser = Parser::new(&FlinkDialect).with_tokens_with_locations(inner.clone());
+    let mut parser = parser_of(inner.clone());
     let failure = parser
         .parse_query()
         .and_then(|_| parser.expect_token(&Token::RParen));

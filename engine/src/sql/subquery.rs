@@ -21,27 +21,32 @@ struct Quantified<'e> {
     negated: bool,
 }
 
-/// The conditions which AND joins.
+/// The conditions which AND joins, in their order.
 pub(super) fn conjuncts(expr: &Expr) -> Vec<&Expr> {
-    match expr {
-        Expr::BinaryOp {
-            left,
-            op: BinaryOperator::And,
-            right,
-        } => [conjuncts(left), conjuncts(right)].concat(),
-        Expr::Nested(inner)
-            if matches!(
-                inner.as_ref(),
-                Expr::BinaryOp {
-                    op: BinaryOperator::And,
-                    ..
-                }
-            ) =>
-        {
-            conjuncts(inner)
+    let mut found = Vec::new();
+    let mut open = vec![expr];
+    while let Some(expr) = open.pop() {
+        match expr {
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::And,
+                right,
+            } => open.extend([right.as_ref(), left.as_ref()]),
+            Expr::Nested(inner) if is_and(inner) => open.push(inner),
+            other => found.push(other),
         }
-        other => vec![other],
     }
+    found
+}
+
+fn is_and(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::BinaryOp {
+            op: BinaryOperator::And,
+            ..
+        }
+    )
 }
 
 fn quantified(expr: &Expr) -> Option<Quantified<'_>> {

@@ -222,6 +222,18 @@ impl SourceWatermarks {
         !self.splits.is_empty()
     }
 
+    /// Of several splits, the one whose watermark is the least: the first by name of those without a watermark.
+    pub fn slowest_split(&self) -> Option<&str> {
+        if self.splits.len() < 2 {
+            return None;
+        }
+        let slowest = self
+            .splits
+            .iter()
+            .min_by_key(|(_, split)| split.watermark.emitted);
+        slowest.map(|(id, _)| id.as_str())
+    }
+
     /// How many rows of a split have come so far.
     pub fn rows_of(&self, id: &str) -> u64 {
         self.splits.get(id).map_or(0, |split| split.watermark.rows)

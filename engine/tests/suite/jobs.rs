@@ -24,7 +24,8 @@ fn prepare(statements: &[String], options: &[(&str, String)]) -> Result<Prepared
 }
 
 fn window_job(output: &Path, rate_limited: bool) -> Vec<String> {
-    let watermark = "`dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '0.1' SECOND";
+    let watermark =
+        "`dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '0.1' SECOND";
     vec![
         format!("CREATE TABLE bids (auction BIGINT, price BIGINT, {watermark}) WITH ({EVENTS}, 'rate.limited' = '{rate_limited}', 'splits' = '2')"),
         format!(
@@ -40,10 +41,17 @@ fn window_job(output: &Path, rate_limited: bool) -> Vec<String> {
 /// The lines of all visible files of a directory, sorted.
 fn lines(directory: &Path) -> Vec<String> {
     let mut lines = Vec::new();
-    let Ok(entries) = std::fs::read_dir(directory) else { return lines };
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return lines;
+    };
     for path in entries.map(|entry| entry.unwrap().path()) {
         if !path.file_name().unwrap().to_str().unwrap().starts_with('.') {
-            lines.extend(std::fs::read_to_string(path).unwrap().lines().map(str::to_string));
+            lines.extend(
+                std::fs::read_to_string(path)
+                    .unwrap()
+                    .lines()
+                    .map(str::to_string),
+            );
         }
     }
     lines.sort();
@@ -53,30 +61,61 @@ fn lines(directory: &Path) -> Vec<String> {
 #[test]
 fn a_job_stopped_between_checkpoints_goes_on_at_another_parallelism_and_writes_each_row_once() {
     let directory = tempfile::tempdir().unwrap();
-    let (expected, output, checkpoints) = (directory.path().join("expected"), directory.path().join("output"), directory.path().join("checkpoints"));
-    prepare(&window_job(&expected, false), &[]).unwrap().deploy(None).unwrap().run(&mut |_, _| {}).unwrap();
+    let (expected, output, checkpoints) = (
+        directory.path().join("expected"),
+        directory.path().join("output"),
+        directory.path().join("checkpoints"),
+    );
+    prepare(&window_job(&expected, false), &[])
+        .unwrap()
+        .deploy(None)
+        .unwrap()
+        .run(&mut |_, _| {})
+        .unwrap();
 
     let options = |parallelism: usize| {
         vec![
             ("parallelism.default", parallelism.to_string()),
             ("execution.checkpointing.interval", "60 ms".to_string()),
-            ("execution.checkpointing.dir", checkpoints.display().to_string()),
+            (
+                "execution.checkpointing.dir",
+                checkpoints.display().to_string(),
+            ),
         ]
     };
     for parallelism in [2, 3] {
         let mut options = options(parallelism);
         if parallelism == 3 {
-            options.push(("execution.state-recovery.path", checkpoints.display().to_string()));
+            options.push((
+                "execution.state-recovery.path",
+                checkpoints.display().to_string(),
+            ));
         }
-        let job = prepare(&window_job(&output, true), &options).unwrap().deploy(None).unwrap();
+        let job = prepare(&window_job(&output, true), &options)
+            .unwrap()
+            .deploy(None)
+            .unwrap();
         let cancel = job.cancel_flag();
-        let outcome = job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 3, Ordering::SeqCst)).unwrap();
+        let outcome = job
+            .run(&mut |_, progress| cancel.store(progress.checkpoints >= 3, Ordering::SeqCst))
+            .unwrap();
         assert_eq!(outcome, JobOutcome::Cancelled);
-        assert!(lines(&output).len() < lines(&expected).len(), "it was stopped before the end");
+        assert!(
+            lines(&output).len() < lines(&expected).len(),
+            "it was stopped before the end"
+        );
     }
     let mut last = options(1);
-    last.push(("execution.state-recovery.path", checkpoints.display().to_string()));
-    let outcome = prepare(&window_job(&output, true), &last).unwrap().deploy(None).unwrap().run(&mut |_, _| {}).unwrap();
+    last.push((
+        "execution.state-recovery.path",
+        checkpoints.display().to_string(),
+    ));
+    let outcome = prepare(&window_job(&output, true), &last)
+        .unwrap()
+        .deploy(None)
+        .unwrap()
+        .run(&mut |_, _| {})
+        .unwrap();
     assert_eq!(outcome, JobOutcome::Finished);
     assert!(!lines(&expected).is_empty());
     assert_eq!(lines(&output), lines(&expected));
@@ -85,23 +124,43 @@ fn a_job_stopped_between_checkpoints_goes_on_at_another_parallelism_and_writes_e
 #[test]
 fn a_checkpoint_of_another_job_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let (output, checkpoints) = (directory.path().join("output"), directory.path().join("checkpoints"));
+    let (output, checkpoints) = (
+        directory.path().join("output"),
+        directory.path().join("checkpoints"),
+    );
     let options = vec![
         ("execution.checkpointing.interval", "20 ms".to_string()),
-        ("execution.checkpointing.dir", checkpoints.display().to_string()),
+        (
+            "execution.checkpointing.dir",
+            checkpoints.display().to_string(),
+        ),
     ];
-    let job = prepare(&window_job(&output, true), &options).unwrap().deploy(None).unwrap();
+    let job = prepare(&window_job(&output, true), &options)
+        .unwrap()
+        .deploy(None)
+        .unwrap();
     let cancel = job.cancel_flag();
-    job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 1, Ordering::SeqCst)).unwrap();
+    job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 1, Ordering::SeqCst))
+        .unwrap();
     let other = vec![
         format!("CREATE TABLE bids (price BIGINT) WITH ({EVENTS})"),
         "CREATE TABLE sink (price BIGINT) WITH ('connector' = 'blackhole')".to_string(),
         "INSERT INTO sink SELECT price FROM bids".to_string(),
     ];
-    let options = vec![("execution.state-recovery.path", checkpoints.display().to_string())];
-    let error = prepare(&other, &options).unwrap().deploy(None).err().expect("refused");
+    let options = vec![(
+        "execution.state-recovery.path",
+        checkpoints.display().to_string(),
+    )];
+    let error = prepare(&other, &options)
+        .unwrap()
+        .deploy(None)
+        .err()
+        .expect("refused");
     assert_eq!(error.kind(), ErrorKind::User);
-    assert!(error.to_string().contains("belongs to another job"), "{error}");
+    assert!(
+        error.to_string().contains("belongs to another job"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -110,12 +169,57 @@ fn a_row_that_fails_stops_all_threads_and_leaves_nothing_visible() {
     let output = directory.path().join("output");
     let statements = vec![
         format!("CREATE TABLE bids (auction BIGINT, price BIGINT) WITH ({EVENTS}, 'splits' = '2')"),
-        format!("CREATE TABLE sink (x BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json')", output.display()),
+        format!(
+            "CREATE TABLE sink (x BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json')",
+            output.display()
+        ),
         "INSERT INTO sink SELECT price / (auction - 2000) FROM bids".to_string(),
     ];
     let options = vec![("parallelism.default", "2".to_string())];
-    let error = prepare(&statements, &options).unwrap().deploy(None).unwrap().run(&mut |_, _| {}).unwrap_err();
+    let error = prepare(&statements, &options)
+        .unwrap()
+        .deploy(None)
+        .unwrap()
+        .run(&mut |_, _| {})
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Data);
-    assert!(error.to_string().contains("division by zero") && error.to_string().contains("auction = 2000"), "{error}");
+    assert!(
+        error.to_string().contains("division by zero")
+            && error.to_string().contains("auction = 2000"),
+        "{error}"
+    );
     assert!(lines(&output).is_empty());
+}
+
+/// Writes `files` JSON files, each with a row a second from its own start, and counts rows and late rows of 10-second windows.
+fn count_over_files(files: usize, start_of: impl Fn(usize) -> usize) -> (u64, u64) {
+    let directory = tempfile::tempdir().unwrap();
+    let input = directory.path().join("input");
+    std::fs::create_dir(&input).unwrap();
+    for file in 0..files {
+        let time = |second: usize| format!("2024-01-01 {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+        let rows: Vec<String> = (0..60).map(|row| format!("{{\"ts\":\"{}\"}}\n", time(start_of(file) + row))).collect();
+        std::fs::write(input.join(format!("{file:03}.json")), rows.concat()).unwrap();
+    }
+    let output = directory.path().join("output");
+    let statements = vec![
+        format!("CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json')", input.display()),
+        format!("CREATE TABLE s (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv')", output.display()),
+        "INSERT INTO s SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end".to_string(),
+    ];
+    let mut late = 0;
+    let options = vec![("volley.batch.rows", "7".to_string())];
+    prepare(&statements, &options).unwrap().deploy(None).unwrap().run(&mut |_, progress| late = progress.late_rows).unwrap();
+    (lines(&output).iter().map(|line| line.parse::<u64>().unwrap()).sum(), late)
+}
+
+#[test]
+fn files_of_the_same_time_are_read_side_by_side_and_none_of_their_rows_is_late() {
+    assert_eq!(count_over_files(3, |_| 0), (180, 0));
+    assert_eq!(count_over_files(70, |_| 0), (4200, 0), "more files than stay open");
+}
+
+#[test]
+fn files_of_different_times_are_read_in_the_order_of_their_times() {
+    assert_eq!(count_over_files(5, |file| (4 - file) * 60), (300, 0));
 }

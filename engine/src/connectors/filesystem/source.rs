@@ -15,7 +15,7 @@ use crate::connectors::{Source, SourcePoll, SourceReader, SplitState};
 use crate::error::{Error, Result};
 use crate::types::RowKinds;
 
-/// What reads the files of one format, one after the other.
+/// What reads a file of one format.
 pub(super) trait SplitReader: Send {
     /// Begins with a split, where its position says.
     fn open(&mut self, split: &SplitState) -> Result<()>;
@@ -59,19 +59,25 @@ impl Source for FilesystemSource {
     }
 
     fn reader(&self) -> Result<Box<dyn SourceReader>> {
-        let table = self.table.clone();
-        let reader: Box<dyn SplitReader> = match &table.format {
-            FileFormat::Records(format) => {
-                Box::new(TextReader::new(format.decoder(&table.context)?))
-            }
-            FileFormat::Parquet => Box::new(ParquetReader::new(table.context.clone())),
-        };
         Ok(Box::new(FilesystemReader {
-            table,
-            reader,
-            current: None,
+            table: self.table.clone(),
+            open: VecDeque::new(),
             waiting: VecDeque::new(),
+            opens_next: false,
         }))
+    }
+}
+
+impl FilesystemTable {
+    fn open(&self, split: &SplitState) -> Result<Box<dyn SplitReader>> {
+        let mut reader: Box<dyn SplitReader> = match &self.format {
+            FileFormat::Records(format) => {
+                Box::new(TextReader::new(format.decoder(&self.context)?))
+            }
+            FileFormat::Parquet => Box::new(ParquetReader::new(self.context.clone())),
+        };
+        reader.open(split).map_err(|error| self.about(error))?;
+        Ok(reader)
     }
 }
 
@@ -101,13 +107,42 @@ impl FilesystemSource {
     }
 }
 
-/// Reads its files in the order in which it got them.
+/// How many files of a reader stay open while others are read; each holds a block of about 1 MiB. What lies beyond is
+/// closed, and opened again where it was left.
+const OPEN_FILES: usize = 64;
+
+/// Reads its files in the order in which it got them, unless told which one holds the watermark back.
 struct FilesystemReader {
     table: Arc<FilesystemTable>,
-    reader: Box<dyn SplitReader>,
-    /// The id of the open split.
-    current: Option<String>,
+    /// The open files, the one that is read in front, the longest untouched behind.
+    open: VecDeque<OpenSplit>,
     waiting: VecDeque<SplitState>,
+    /// Whether the first of the waiting is wanted before the open ones.
+    opens_next: bool,
+}
+
+struct OpenSplit {
+    id: String,
+    reader: Box<dyn SplitReader>,
+}
+
+impl FilesystemReader {
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(split) = self.waiting.pop_front() else {
+            return Ok(false);
+        };
+        let reader = self.table.open(&split)?;
+        self.open.push_front(OpenSplit {
+            id: split.id,
+            reader,
+        });
+        if self.open.len() > OPEN_FILES {
+            let closed = self.open.pop_back();
+            self.waiting
+                .extend(closed.map(|split| split.reader.position()));
+        }
+        Ok(true)
+    }
 }
 
 impl SourceReader for FilesystemReader {
@@ -116,34 +151,45 @@ impl SourceReader for FilesystemReader {
         Ok(())
     }
 
-    fn poll(&mut self, request: &PollRequest) -> Result<SourcePoll> {
-        if self.current.is_none() {
-            let Some(split) = self.waiting.pop_front() else {
-                return Ok(SourcePoll::End);
-            };
-            self.reader
-                .open(&split)
-                .map_err(|error| self.table.about(error))?;
-            self.current = Some(split.id);
+    /// Brings the file to the front: of the open ones, or, to be opened, of the waiting ones.
+    fn prefer_split(&mut self, id: &str) {
+        if let Some(place) = self.open.iter().position(|split| split.id == id) {
+            let split = self.open.remove(place);
+            split
+                .into_iter()
+                .for_each(|split| self.open.push_front(split));
+        } else if let Some(place) = self.waiting.iter().position(|split| split.id == id) {
+            let split = self.waiting.remove(place);
+            split
+                .into_iter()
+                .for_each(|split| self.waiting.push_front(split));
+            self.opens_next = true;
         }
-        let split = self.current.clone().expect("a split was opened above");
-        match self.reader.next(request)? {
-            Next::Rows(rows, kinds) => Ok(SourcePoll::Rows { split, rows, kinds }),
+    }
+
+    fn poll(&mut self, request: &PollRequest) -> Result<SourcePoll> {
+        let opens_next = std::mem::take(&mut self.opens_next) || self.open.is_empty();
+        if opens_next && !self.open_next()? {
+            return Ok(SourcePoll::End);
+        }
+        let current = self.open.front_mut().expect("a split was opened above");
+        match current.reader.next(request)? {
+            Next::Rows(rows, kinds) => {
+                let split = current.id.clone();
+                Ok(SourcePoll::Rows { split, rows, kinds })
+            }
             Next::Nothing => Ok(SourcePoll::Pending {
                 until: Some(request.now),
             }),
             Next::End => {
-                self.current = None;
-                Ok(SourcePoll::SplitEnd(split))
+                let ended = self.open.pop_front().map(|split| split.id);
+                Ok(SourcePoll::SplitEnd(ended.unwrap_or_default()))
             }
         }
     }
 
     fn snapshot(&self) -> Result<Vec<SplitState>> {
-        let current = self.current.as_ref().map(|_| self.reader.position());
-        Ok(current
-            .into_iter()
-            .chain(self.waiting.iter().cloned())
-            .collect())
+        let open = self.open.iter().map(|split| split.reader.position());
+        Ok(open.chain(self.waiting.iter().cloned()).collect())
     }
 }

@@ -103,7 +103,13 @@ fn bind_numbers(binding: &mut Binding) -> Result<LogicalType> {
                 binding.cast(index, &other);
             }
             root if root.is_numeric() => {}
-            _ => return Err(binding.wrong_argument(index, "a number")),
+            _ => {
+                let (left, right) = (binding.root(0), binding.root(1));
+                return Err(Error::user(format!(
+                    "{} takes two numbers, not {left} and {right}",
+                    binding.name
+                )));
+            }
         }
     }
     let (left, right) = (binding.root(0).clone(), binding.root(1).clone());
