@@ -29,9 +29,6 @@ pub(super) trait SteppedJob {
     /// Takes a checkpoint, completes it and commits the sinks; `None` when the job has ended.
     fn checkpoint(&mut self) -> Result<Option<Self::Snapshot>>;
 
-    /// Lets the barrier of the pending checkpoint reach one split; gives the snapshot when all have it.
-    fn barrier(&mut self, table: &str, split: &str) -> Result<Option<Self::Snapshot>>;
-
     /// Whether all tasks have ended.
     fn is_finished(&self) -> bool;
 
@@ -150,6 +147,7 @@ impl<'a, L: Launcher> Execution<'a, L> {
         if self.crashed {
             return Err(mistake("a crash must be followed by a restore"));
         }
+        self.let_go()?;
         if ends {
             self.bench.close();
             self.job.run_until_idle()?;
@@ -194,8 +192,9 @@ impl<'a, L: Launcher> Execution<'a, L> {
             }
             Step::Barrier { table, partition } => {
                 self.released = at + 1;
-                if let Some(snapshot) = self.job.barrier(table, &partition.to_string())? {
-                    self.complete(snapshot);
+                if self.bench.hold_back(table, *partition) {
+                    self.checkpoint()?;
+                    self.let_go()?;
                 }
             }
             Step::KillAndRestore => self.restore()?,
@@ -249,6 +248,12 @@ impl<'a, L: Launcher> Execution<'a, L> {
         self.restore()
     }
 
+    /// Lets arrive what waited behind barriers.
+    fn let_go(&mut self) -> Result<()> {
+        self.bench.let_go();
+        self.job.run_until_idle()
+    }
+
     fn checkpoint(&mut self) -> Result<()> {
         if let Some(snapshot) = self.job.checkpoint()? {
             self.complete(snapshot);
@@ -281,6 +286,7 @@ impl<'a, L: Launcher> Execution<'a, L> {
                 None
             }
         };
+        self.bench.let_go();
         self.bench.release(self.released);
         self.job = self.launcher.launch(&self.plan, snapshot)?;
         self.job.advance_processing_time(0)?;

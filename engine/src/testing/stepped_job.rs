@@ -6,7 +6,7 @@ use super::execution::{JobPlan, Launcher, SteppedJob};
 use super::prepare::{PreparedCase, bind_query};
 use super::ways::{Cuts, WaySettings};
 use crate::checkpoint::JobSnapshot;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::{build_graph, plan_statement};
 use crate::runtime::{DeterministicStepper, ManualClock, StepperOptions};
 
@@ -73,10 +73,6 @@ impl SteppedJob for DeterministicStepper {
 
     fn checkpoint(&mut self) -> Result<Option<JobSnapshot>> {
         DeterministicStepper::checkpoint(self)
-    }
-
-    fn barrier(&mut self, _table: &str, _split: &str) -> Result<Option<JobSnapshot>> {
-        Err(Error::unsupported("the step `barrier`"))
     }
 
     fn is_finished(&self) -> bool {

@@ -70,6 +70,10 @@ struct Bench {
     released: usize,
     /// Nothing follows the released records.
     closed: bool,
+    /// How many partitions each table has that is read.
+    read: BTreeMap<String, usize>,
+    /// Partitions behind the barrier of a checkpoint that others have not.
+    held_back: BTreeSet<(String, usize)>,
     /// Steps with which a batch must end.
     cuts: BTreeSet<usize>,
     sinks: BTreeMap<String, Written>,
@@ -155,6 +159,25 @@ impl TestBench {
         self.lock().released = steps;
     }
 
+    /// Gives no more records of a partition: the barrier of a checkpoint has reached it. Whether all partitions of the job
+    /// have it now, so that the checkpoint can be taken.
+    pub fn hold_back(&self, table: &str, partition: usize) -> bool {
+        let mut bench = self.lock();
+        bench.held_back.insert((table.to_string(), partition));
+        let Bench {
+            read, held_back, ..
+        } = &*bench;
+        let has_all = |(table, count): (&String, &usize)| {
+            (0..*count).all(|partition| held_back.contains(&(table.clone(), partition)))
+        };
+        read.iter().all(has_all)
+    }
+
+    /// Ends [`TestBench::hold_back`] for all partitions.
+    pub fn let_go(&self) {
+        self.lock().held_back.clear();
+    }
+
     /// Says that nothing follows.
     pub fn close(&self) {
         self.lock().closed = true;
@@ -223,6 +246,7 @@ impl TestBench {
             .option("partitions")
             .and_then(|n| n.parse().ok())
             .unwrap_or(1);
+        bench.read.insert(descriptor.name.clone(), count);
         let mut partitions = vec![Vec::new(); count];
         let records = bench
             .feeds
@@ -485,10 +509,16 @@ struct OpenSplit {
 
 impl TestReader {
     /// The open split whose next record came first, among the released ones.
-    fn next_split(&self, released: usize) -> Option<usize> {
+    fn next_split(&self, bench: &Bench) -> Option<usize> {
         let step = |split: &OpenSplit| {
+            if bench
+                .held_back
+                .contains(&(self.table.clone(), split.partition))
+            {
+                return None;
+            }
             let next = self.partitions[split.partition].get(split.position)?;
-            (next.step < released).then_some(next.step)
+            (next.step < bench.released).then_some(next.step)
         };
         (0..self.splits.len())
             .filter_map(|index| step(&self.splits[index]).map(|step| (step, index)))
@@ -598,7 +628,7 @@ impl SourceReader for TestReader {
     fn poll(&mut self, request: &PollRequest) -> Result<SourcePoll> {
         let bench = self.bench.clone();
         let bench = bench.lock();
-        let Some(index) = self.next_split(bench.released) else {
+        let Some(index) = self.next_split(&bench) else {
             return Ok(match bench.closed {
                 true => self.end_a_split(),
                 false => SourcePoll::Pending { until: None },

@@ -106,10 +106,6 @@ impl SteppedJob for Copy {
         }))
     }
 
-    fn barrier(&mut self, _table: &str, _split: &str) -> Result<Option<CopySnapshot>> {
-        Ok(None)
-    }
-
     fn is_finished(&self) -> bool {
         self.finished
     }
@@ -205,6 +201,30 @@ fn a_kill_takes_back_and_replays_in_the_order_of_arrival() {
     assert_eq!(outcome.metrics["rows"], 5);
     let without_checkpoint = [row(1, 1), row(2, 0), Step::KillAndRestore];
     assert_eq!(run(&without_checkpoint, RUNS, 0).0, [1, 2]);
+}
+
+/// The row behind partition 0's barrier waits until partition 1 has it too; a kill forgets both.
+#[test]
+fn a_barrier_holds_its_partition_back() {
+    let barrier = |partition| Step::Barrier {
+        table: "t".into(),
+        partition,
+    };
+    let steps = [
+        row(1, 0),
+        barrier(0),
+        row(2, 0),
+        row(3, 1),
+        barrier(1),
+        row(4, 1),
+    ];
+    assert_eq!(run(&steps, RUNS, 0).0, [1, 3, 2, 4]);
+    let killed = [&steps[..5], &[Step::KillAndRestore], &steps[5..]].concat();
+    assert_eq!(run(&killed, RUNS, 0).0, [1, 3, 2, 4]);
+    let before = [&steps[..4], &[Step::KillAndRestore], &steps[5..]].concat();
+    assert_eq!(run(&before, RUNS, 0).0, [1, 2, 3, 4]);
+    let open = [row(1, 0), barrier(0), row(2, 0)];
+    assert_eq!(run(&open, RUNS, 0).0, [1, 2]);
 }
 
 #[test]
