@@ -25,8 +25,10 @@ use volley::types::{Field, LogicalType, Schema, TypeRoot};
 use super::query::{Aggregate, Query, frames};
 use super::scenario::{Scenario, Setting};
 
+type Rows = Vec<Vec<Value>>;
+
 /// The twin's rows and DataFusion's for the aggregates on whose types both agree; `None` where there is none.
-pub(super) fn aggregate(scenario: &Scenario) -> Option<(Vec<Vec<Value>>, Vec<Vec<Value>>)> {
+pub(super) fn aggregate(scenario: &Scenario) -> Option<(Rows, Rows)> {
     let Query::Aggregate(aggregate) = &scenario.query else {
         return None;
     };
