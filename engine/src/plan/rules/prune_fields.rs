@@ -96,7 +96,7 @@ fn asked_by_calc(calc: &CalcNode, uses: &[Use], width: usize) -> Vec<Use> {
     for (expression, used) in calc.projection.iter().zip(uses) {
         read(&mut asked, expression, used);
     }
-    for condition in &calc.condition {
+    if let Some(condition) = &calc.condition {
         read(&mut asked, condition, &Use::Whole);
     }
     asked
