@@ -185,7 +185,7 @@ fn broken_doors(file: &str, text: &str) -> Vec<String> {
             && FACTORY
                 .iter()
                 .any(|name| path == format!("connectors::{name}"));
-        if !own && !root && !factory && !open.iter().chain(more).any(|door| allowed(door)) {
+        if !own && !root && !factory && !open.iter().chain(more).any(allowed) {
             broken.push(format!(
                 "engine/src/{file}:{line}: `crate::{path}`: {room} may use only {}",
                 open.join(", ")

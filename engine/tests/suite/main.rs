@@ -1,6 +1,8 @@
 //! The engine from outside: the cases of `testdata/cases` in every way, random windows against a slow twin, the doors
 //! between the rooms, and the generated pages of `docs`.
 
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
+
 mod cases;
 mod docs;
 mod doors;

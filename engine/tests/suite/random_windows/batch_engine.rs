@@ -25,8 +25,10 @@ use volley::types::{Field, LogicalType, Schema, TypeRoot};
 use super::query::{Aggregate, Query, frames};
 use super::scenario::{Scenario, Setting};
 
+type Rows = Vec<Vec<Value>>;
+
 /// The twin's rows and DataFusion's for the aggregates on whose types both agree; `None` where there is none.
-pub(super) fn aggregate(scenario: &Scenario) -> Option<(Vec<Vec<Value>>, Vec<Vec<Value>>)> {
+pub(super) fn aggregate(scenario: &Scenario) -> Option<(Rows, Rows)> {
     let Query::Aggregate(aggregate) = &scenario.query else {
         return None;
     };
@@ -42,7 +44,7 @@ pub(super) fn aggregate(scenario: &Scenario) -> Option<(Vec<Vec<Value>>, Vec<Vec
         cells.extend(agreeing.iter().map(|call| row[keys + call].clone()));
         cells
     };
-    let expected: Vec<Vec<Value>> = scenario.expected.iter().map(kept).collect();
+    let expected: Rows = scenario.expected.iter().map(kept).collect();
     let actual = run(scenario, aggregate, &agreeing).expect("DataFusion aggregates");
     Some((expected, actual))
 }
@@ -95,7 +97,7 @@ fn input(scenario: &Scenario) -> (Schema, RecordBatch) {
     (schema, batch)
 }
 
-fn run(scenario: &Scenario, aggregate: &Aggregate, calls: &[usize]) -> Result<Vec<Vec<Value>>> {
+fn run(scenario: &Scenario, aggregate: &Aggregate, calls: &[usize]) -> Result<Rows> {
     let (schema, batch) = input(scenario);
     let arrow_schema = batch.schema();
     let column = |index: usize| -> Arc<dyn PhysicalExpr> {
