@@ -186,7 +186,7 @@ fn setting(random: &mut SmallRng, unit_ms: i64, is_session: bool) -> Setting {
         },
         delay_ms: match retracts {
             true => 120 * unit_ms,
-            false => *[0, 1, unit_ms / 4, unit_ms, 3 * unit_ms, 20 * unit_ms]
+            false => *[0, 0, 1, unit_ms / 4, unit_ms, 3 * unit_ms, 20 * unit_ms]
                 .choose(random)
                 .unwrap(),
         },
@@ -298,10 +298,9 @@ fn rows(random: &mut SmallRng, setting: &Setting, query: &Query, unit_ms: i64) -
     let mut rows: Vec<TwinRow> = Vec::new();
     for (number, unique) in uniques.into_iter().enumerate() {
         let ideal = beginning + span * number as i64 / count as i64;
-        let back = if disorder > 0 {
-            random.random_range(0..=disorder)
-        } else {
-            0
+        let back = match random.random_bool(0.08) {
+            true => random.random_range(0..=span),
+            false => random.random_range(0..=disorder),
         };
         let time_ms = (ideal - back).div_euclid(grain) * grain;
         rows.push(inserted(random, setting, query, unique, time_ms));
