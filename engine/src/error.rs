@@ -52,6 +52,7 @@ struct Details {
     hint: Option<String>,
     context: Vec<String>,
     snippet: Option<String>,
+    is_broken_pipe: bool,
 }
 
 impl Error {
@@ -64,6 +65,7 @@ impl Error {
             hint: None,
             context: Vec::new(),
             snippet: None,
+            is_broken_pipe: false,
         }))
     }
 
@@ -150,6 +152,11 @@ impl Error {
     /// Who has to act.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// Whether whoever read our output has gone (`volley run … | head`), which is no fault of anybody.
+    pub fn is_broken_pipe(&self) -> bool {
+        self.0.is_broken_pipe
     }
 
     /// What went wrong, without context and hint.
@@ -252,7 +259,9 @@ impl From<Error> for arrow::error::ArrowError {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Error::external(error.to_string())
+        let mut result = Error::external(error.to_string());
+        result.0.is_broken_pipe = error.kind() == std::io::ErrorKind::BrokenPipe;
+        result
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) fn run(arguments: &RunArguments) -> u8 {
     match run_script(arguments) {
         Ok(JobOutcome::Finished) => 0,
         Ok(JobOutcome::Cancelled) => INTERRUPTED,
+        // Who read the output has seen enough.
+        Err(error) if error.is_broken_pipe() => 0,
         Err(error) => {
             let _ = std::io::stdout().flush();
             let _ = writeln!(std::io::stderr(), "{error}");

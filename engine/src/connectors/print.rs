@@ -125,8 +125,7 @@ impl SinkWriter for PrintWriter {
             let mut out = std::io::stdout().lock();
             out.write_all(lines).and_then(|()| out.flush())
         };
-        written
-            .map_err(|error| Error::external(format!("the terminal does not take rows: {error}")))
+        written.map_err(|error| Error::from(error).context("while printing rows"))
     }
 
     fn prepare_commit(&mut self, _checkpoint: CheckpointId) -> Result<Vec<Committable>> {

@@ -152,6 +152,10 @@ pub(crate) fn value_in(expression: &Expression, zone: &str) -> Result<Option<Str
                     &values[2], constant,
                     "{expression} of columns behind a NULL"
                 );
+                #[allow(
+                    clippy::needless_range_loop,
+                    reason = "the row is also cut out of the batch"
+                )]
                 for row in 0..rows.num_rows() {
                     let alone = evaluate(&spread, &rows.slice(row, 1), &context).unwrap();
                     assert_eq!(alone[0], values[row], "{expression}, row {row} alone");

@@ -97,7 +97,7 @@ impl OperatorBuilder<'_> {
                 }
             }
         }
-        let context = self.context.clone();
+        let context = self.context;
         let reader = source.clone();
         let build = move |_: Subtask| -> Result<SourceOperator> {
             let calc = calc
@@ -187,7 +187,7 @@ impl OperatorBuilder<'_> {
             calc.clone(),
             self.input_schema(node),
             node.schema.clone(),
-            self.context.clone(),
+            self.context,
         );
         let make = move || {
             CalcSpec::new(
@@ -205,7 +205,7 @@ impl OperatorBuilder<'_> {
         let (projections, output, context) = (
             expand.projections.clone(),
             node.schema.clone(),
-            self.context.clone(),
+            self.context,
         );
         Ok(Box::new(move |_| {
             Ok(Box::new(ExpandOperator::new(
@@ -217,8 +217,7 @@ impl OperatorBuilder<'_> {
     }
 
     fn correlate(&self, node: &ExecNode, correlate: &CorrelateNode) -> Result<Build> {
-        let (correlate, output, context) =
-            (correlate.clone(), node.schema.clone(), self.context.clone());
+        let (correlate, output, context) = (correlate.clone(), node.schema.clone(), self.context);
         Ok(Box::new(move |_| {
             let spec = CorrelateSpec {
                 collection: compile(&correlate.collection, &context)?,
@@ -399,7 +398,7 @@ impl OperatorBuilder<'_> {
         let (join, output, context, backend) = (
             join.clone(),
             node.schema.clone(),
-            self.context.clone(),
+            self.context,
             self.backend.clone(),
         );
         let (left, right) = (

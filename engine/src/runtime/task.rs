@@ -417,13 +417,13 @@ impl Task {
 
     /// Takes up the state of a checkpoint, before the first step. Tells those behind where time stands.
     pub(crate) fn restore(&mut self, snapshot: &JobSnapshot) -> Result<()> {
-        if let Head::Source(source) = &mut self.head {
-            if let Some(state) = snapshot.operators.get(&source.uid) {
-                let time = restored_time(state, &source.ctx)?;
-                source.ctx.advance_watermark(time.watermark);
-                source.operator.restore_state(&mut source.ctx, state)?;
-                self.emitted = time.emitted;
-            }
+        if let Head::Source(source) = &mut self.head
+            && let Some(state) = snapshot.operators.get(&source.uid)
+        {
+            let time = restored_time(state, &source.ctx)?;
+            source.ctx.advance_watermark(time.watermark);
+            source.operator.restore_state(&mut source.ctx, state)?;
+            self.emitted = time.emitted;
         }
         for slot in &mut self.slots {
             self.emitted = slot.restore(snapshot)?;
@@ -443,11 +443,9 @@ impl Task {
             return Ok(Step::Finished);
         }
         let mut progressed = self.run_chain(env.now)?;
-        if self.is_clear() {
-            if self.fire_timers(env.now)? || self.read_head(env)? {
-                progressed = true;
-                self.run_chain(env.now)?;
-            }
+        if self.is_clear() && (self.fire_timers(env.now)? || self.read_head(env)?) {
+            progressed = true;
+            self.run_chain(env.now)?;
         }
         Ok(match (self.finished, progressed) {
             (true, _) => Step::Finished,

@@ -113,7 +113,7 @@ impl Scope {
 
     fn levels(&self) -> Vec<std::ops::Range<usize>> {
         if self.inner_from == 0 {
-            return vec![0..self.columns.len()];
+            return std::iter::once(0..self.columns.len()).collect();
         }
         vec![self.inner_from..self.columns.len(), 0..self.inner_from]
     }

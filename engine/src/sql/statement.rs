@@ -74,6 +74,10 @@ pub(super) struct Column {
 
 /// Whether a column is stored or computed.
 #[derive(Debug, Clone)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a statement has a few columns and lives for a moment"
+)]
 pub(super) enum ColumnKind {
     Physical(LogicalType),
     /// The expression, and how it was written.

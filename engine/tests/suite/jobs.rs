@@ -197,8 +197,17 @@ fn count_over_files(files: usize, start_of: impl Fn(usize) -> usize) -> (u64, u6
     let input = directory.path().join("input");
     std::fs::create_dir(&input).unwrap();
     for file in 0..files {
-        let time = |second: usize| format!("2024-01-01 {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
-        let rows: Vec<String> = (0..60).map(|row| format!("{{\"ts\":\"{}\"}}\n", time(start_of(file) + row))).collect();
+        let time = |second: usize| {
+            format!(
+                "2024-01-01 {:02}:{:02}:{:02}",
+                second / 3600,
+                second / 60 % 60,
+                second % 60
+            )
+        };
+        let rows: Vec<String> = (0..60)
+            .map(|row| format!("{{\"ts\":\"{}\"}}\n", time(start_of(file) + row)))
+            .collect();
         std::fs::write(input.join(format!("{file:03}.json")), rows.concat()).unwrap();
     }
     let output = directory.path().join("output");
@@ -209,14 +218,29 @@ fn count_over_files(files: usize, start_of: impl Fn(usize) -> usize) -> (u64, u6
     ];
     let mut late = 0;
     let options = vec![("volley.batch.rows", "7".to_string())];
-    prepare(&statements, &options).unwrap().deploy(None).unwrap().run(&mut |_, progress| late = progress.late_rows).unwrap();
-    (lines(&output).iter().map(|line| line.parse::<u64>().unwrap()).sum(), late)
+    prepare(&statements, &options)
+        .unwrap()
+        .deploy(None)
+        .unwrap()
+        .run(&mut |_, progress| late = progress.late_rows)
+        .unwrap();
+    (
+        lines(&output)
+            .iter()
+            .map(|line| line.parse::<u64>().unwrap())
+            .sum(),
+        late,
+    )
 }
 
 #[test]
 fn files_of_the_same_time_are_read_side_by_side_and_none_of_their_rows_is_late() {
     assert_eq!(count_over_files(3, |_| 0), (180, 0));
-    assert_eq!(count_over_files(70, |_| 0), (4200, 0), "more files than stay open");
+    assert_eq!(
+        count_over_files(70, |_| 0),
+        (4200, 0),
+        "more files than stay open"
+    );
 }
 
 #[test]

@@ -185,10 +185,13 @@ fn the_function_alone_holds_rows_until_their_session_is_over() {
     }
 }
 
+/// Start, end and rows.
+type OpenSession = (i64, i64, Vec<Row>);
+
 /// One row at a time, the obvious way.
 #[derive(Default)]
 struct Twin {
-    open: BTreeMap<Option<String>, Vec<(i64, i64, Vec<Row>)>>,
+    open: BTreeMap<Option<String>, Vec<OpenSession>>,
     aggregates: Vec<String>,
     rows: Vec<String>,
     late: u64,
@@ -285,7 +288,8 @@ fn agrees_with_one_row_at_a_time() {
             twin.aggregates.sort();
             twin.rows.sort();
             assert!(twin.aggregates.len() > 10);
-            let operators: [(&dyn Fn() -> Vec<Box<dyn Operator>>, &Vec<String>); 2] = [
+            type Make<'a> = &'a dyn Fn() -> Vec<Box<dyn Operator>>;
+            let operators: [(Make, &Vec<String>); 2] = [
                 (&|| aggregate(!retract), &twin.aggregates),
                 (&table_function, &twin.rows),
             ];

@@ -192,8 +192,11 @@ fn call(function: &str, left: Expression, right: Expression) -> Expression {
     Expression::call(function, vec![left, right], logical_type)
 }
 
+/// A name and what makes its expression.
+type Column<'a> = (&'a str, &'a dyn Fn(&Schema) -> Expression);
+
 /// SELECT expressions; a bare column keeps its time attribute.
-fn select(input: LogicalPlan, columns: &[(&str, &dyn Fn(&Schema) -> Expression)]) -> LogicalPlan {
+fn select(input: LogicalPlan, columns: &[Column]) -> LogicalPlan {
     let below = input.schema();
     let expressions: Vec<Expression> = columns.iter().map(|(_, make)| make(&below)).collect();
     let fields = columns
