@@ -16,21 +16,11 @@ pub struct WatermarkValve {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Channel {
+    /// Of an ended channel the last one before the largest.
     watermark: EventTime,
     active: bool,
     aligned: bool,
-}
-
-impl Channel {
-    const ENDED: Channel = Channel {
-        watermark: EventTime::MAX,
-        active: false,
-        aligned: false,
-    };
-
-    fn has_ended(&self) -> bool {
-        self.watermark == EventTime::MAX
-    }
+    ended: bool,
 }
 
 /// What a valve puts out after a channel's news. An active status goes out before the watermark, an idle one behind it.
@@ -49,6 +39,7 @@ impl WatermarkValve {
             watermark: EventTime::MIN,
             active: true,
             aligned: true,
+            ended: false,
         };
         WatermarkValve {
             channels: vec![channel; channels],
@@ -94,11 +85,12 @@ impl WatermarkValve {
     /// A channel has ended: it holds nothing back any more. When all have, the largest watermark goes out, not before.
     pub fn on_end(&mut self, channel: usize) -> ValveOutput {
         let state = &mut self.channels[channel];
-        if state.watermark == EventTime::MAX {
+        if state.ended {
             return ValveOutput::default();
         }
-        let left = std::mem::replace(state, Channel::ENDED);
-        if self.channels.iter().all(Channel::has_ended) {
+        let left = *state;
+        (state.active, state.aligned, state.ended) = (false, false, true);
+        if self.channels.iter().all(|channel| channel.ended) {
             let woken = (self.status == WatermarkStatus::Idle).then_some(WatermarkStatus::Active);
             self.status = WatermarkStatus::Active;
             let ValveOutput { watermark, .. } = self.output(Some(EventTime::MAX));
@@ -121,7 +113,9 @@ impl WatermarkValve {
     }
 
     /// A channel no longer counts. When it was the last active one, nothing will move the minimum again, so the furthest
-    /// channel's watermark goes out; but only where the channel was the one that held the minimum.
+    /// channel's watermark goes out; but only where the channel was the one that held the minimum. Channels that have ended
+    /// count there: another instance of this task may have seen them end later and have come as far, and an idle instance
+    /// must not hold results back which the tasks behind it would then find late.
     fn on_left(&mut self, left: Channel) -> ValveOutput {
         if self.channels.iter().any(|channel| channel.active) {
             return self.output(self.minimum());
@@ -129,8 +123,7 @@ impl WatermarkValve {
         if self.status == WatermarkStatus::Idle {
             return ValveOutput::default();
         }
-        let open = self.channels.iter().filter(|channel| !channel.has_ended());
-        let furthest = open.chain([&left]).map(|channel| channel.watermark).max();
+        let furthest = self.channels.iter().map(|channel| channel.watermark).max();
         let mut output = self.output(furthest.filter(|_| left.watermark == self.watermark));
         self.status = WatermarkStatus::Idle;
         output.status = Some(WatermarkStatus::Idle);
@@ -139,7 +132,7 @@ impl WatermarkValve {
 
     fn on_active(&mut self, channel: usize) -> ValveOutput {
         let state = &mut self.channels[channel];
-        if state.active || state.has_ended() {
+        if state.active || state.ended {
             return ValveOutput::default();
         }
         state.active = true;
@@ -274,6 +267,21 @@ mod tests {
         let output = valve.on_end(0);
         assert_eq!(output.watermark, Some(EventTime::MAX));
         assert_eq!(output.status, Some(Active));
+    }
+
+    /// Whichever of the two channels ends first, what goes out before the idle status is the furthest that the other order
+    /// would have put out.
+    #[test]
+    fn a_valve_that_goes_idle_has_come_as_far_as_any_other_can() {
+        for [first, second] in [[0, 1], [1, 0]] {
+            let mut valve = WatermarkValve::new(3);
+            valve.on_status(2, Idle);
+            valve.on_watermark(0, EventTime(30));
+            valve.on_end(first);
+            let output = valve.on_end(second);
+            assert_eq!(valve.watermark(), EventTime(30));
+            assert_eq!(output.status, Some(Idle));
+        }
     }
 
     #[test]

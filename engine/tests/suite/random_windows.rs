@@ -70,6 +70,80 @@ fn more_windows_are_the_twins_in_two_ways() {
     (1_000..1_300).for_each(|seed| check(seed, &[Way::Size1, Way::Mixed]));
 }
 
+/// The seeds of these tests reach what they are there for; a generator that makes nothing would pass everything.
+#[test]
+fn scenarios_reach_everything() {
+    let scenarios: Vec<Scenario> = (0..60)
+        .chain(1_000..1_300)
+        .map(Scenario::from_seed)
+        .collect();
+    let count = |is: &dyn Fn(&Scenario) -> bool| scenarios.iter().filter(|s| is(s)).count();
+    let sql = |word: &str| {
+        count(&|s| {
+            s.case.query.as_deref().unwrap_or_default().contains(word) && !s.expected.is_empty()
+        })
+    };
+    for word in [
+        "TUMBLE",
+        "HOP",
+        "CUMULATE",
+        "SESSION",
+        "INTERVAL '-",
+        "GROUPING SETS",
+        "FILTER",
+        "DISTINCT",
+        "WHERE MOD",
+        "ROW_NUMBER",
+        "rn = 1",
+        " JOIN ",
+        "LEFT JOIN",
+        "RIGHT JOIN",
+        "FULL JOIN",
+        "NOT EXISTS",
+        "SUM(",
+        "AVG(",
+    ] {
+        assert!(
+            sql(word) >= 3,
+            "{word} in {} of {} scenarios",
+            sql(word),
+            scenarios.len()
+        );
+    }
+    assert!(
+        count(&|s| s.late.is_some_and(|late| late > 0)) >= 30,
+        "late rows"
+    );
+    assert!(
+        count(&|s| s.setting.is_instant && !s.expected.is_empty()) >= 30,
+        "TIMESTAMP_LTZ"
+    );
+    assert!(
+        count(&|s| s.setting.is_union && !s.expected.is_empty()) >= 10,
+        "UNION ALL"
+    );
+    assert!(
+        count(&|s| s.setting.partitions > 1 && !s.expected.is_empty()) >= 30,
+        "partitions"
+    );
+    assert!(
+        count(&|s| s.rows.iter().any(|row| row.takes_back.is_some())) >= 15,
+        "rows taken back"
+    );
+    assert!(
+        count(&|s| s.rows.iter().any(|row| row.time_ms < 0)) >= 30,
+        "times before 1970"
+    );
+    assert!(
+        count(&|s| batch_engine::aggregate(s).is_some()) >= 60,
+        "comparisons with DataFusion"
+    );
+    assert!(
+        count(&|s| s.case.steps.len() > s.rows.len()) >= 30,
+        "restores"
+    );
+}
+
 #[test]
 fn fresh_windows_are_the_twins() {
     let Some(seconds) = number("VOLLEY_FUZZ_SECONDS") else {

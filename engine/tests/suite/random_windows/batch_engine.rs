@@ -44,7 +44,7 @@ pub(super) fn aggregate(scenario: &Scenario) -> Option<(Rows, Rows)> {
         cells.extend(agreeing.iter().map(|call| row[keys + call].clone()));
         cells
     };
-    let expected: Vec<Vec<Value>> = scenario.expected.iter().map(kept).collect();
+    let expected: Rows = scenario.expected.iter().map(kept).collect();
     let actual = run(scenario, aggregate, &agreeing).expect("DataFusion aggregates");
     Some((expected, actual))
 }
@@ -97,7 +97,7 @@ fn input(scenario: &Scenario) -> (Schema, RecordBatch) {
     (schema, batch)
 }
 
-fn run(scenario: &Scenario, aggregate: &Aggregate, calls: &[usize]) -> Result<Vec<Vec<Value>>> {
+fn run(scenario: &Scenario, aggregate: &Aggregate, calls: &[usize]) -> Result<Rows> {
     let (schema, batch) = input(scenario);
     let arrow_schema = batch.schema();
     let column = |index: usize| -> Arc<dyn PhysicalExpr> {

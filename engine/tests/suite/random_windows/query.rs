@@ -63,6 +63,9 @@ impl Query {
             .into_iter()
             .filter(|_| random.random_bool(0.7))
             .collect();
+        if random.random_bool(0.15) {
+            (setting.tables, setting.is_union) = (2, true);
+        }
         match random.random_range(0..10) {
             // Only aggregates take changes.
             _ if setting.retracts => Query::Aggregate(aggregate(random, setting, key, is_session)),
@@ -77,7 +80,7 @@ impl Query {
                 key,
                 keeps_last: random.random_bool(0.5),
             },
-            3 | 4 if !is_session => {
+            3 | 4 if !is_session && !setting.is_union => {
                 setting.tables = 2;
                 let kinds = [
                     Join::Inner,
@@ -273,7 +276,11 @@ fn window_function(setting: &Setting, table: usize, key: &[usize]) -> String {
         ("SESSION", [_, ..]) => format!(" PARTITION BY ({})", names.join(", ")),
         _ => String::new(),
     };
-    format!("TABLE({name}(TABLE t{table}{partition}, DESCRIPTOR(`ts`), {lengths}))")
+    let table = match setting.is_union {
+        true => "both_tables".to_string(),
+        false => format!("t{table}"),
+    };
+    format!("TABLE({name}(TABLE {table}{partition}, DESCRIPTOR(`ts`), {lengths}))")
 }
 
 fn aggregate_sql(aggregate: &Aggregate, setting: &Setting) -> String {

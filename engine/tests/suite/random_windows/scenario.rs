@@ -48,6 +48,10 @@ pub(super) struct Setting {
     /// Whether the event time is a TIMESTAMP_LTZ computed from epoch milliseconds.
     pub(super) is_instant: bool,
     pub(super) zone: &'static str,
+    /// `table.optimizer.agg-phase-strategy`.
+    pub(super) phases: &'static str,
+    /// Whether the window is over both tables, of which the slower one tells the time.
+    pub(super) is_union: bool,
     /// Whether rows are taken back; then none is late.
     pub(super) retracts: bool,
 }
@@ -182,10 +186,12 @@ fn setting(random: &mut SmallRng, unit_ms: i64, is_session: bool) -> Setting {
         },
         delay_ms: match retracts {
             true => 120 * unit_ms,
-            false => *[0, 1, unit_ms / 4, unit_ms, 3 * unit_ms, 20 * unit_ms]
+            false => *[0, 0, 1, unit_ms / 4, unit_ms, 3 * unit_ms, 20 * unit_ms]
                 .choose(random)
                 .unwrap(),
         },
+        is_union: false,
+        phases: ["AUTO", "ONE_PHASE", "TWO_PHASE"].choose(random).unwrap(),
         retracts,
         is_instant,
         zone,
@@ -292,10 +298,9 @@ fn rows(random: &mut SmallRng, setting: &Setting, query: &Query, unit_ms: i64) -
     let mut rows: Vec<TwinRow> = Vec::new();
     for (number, unique) in uniques.into_iter().enumerate() {
         let ideal = beginning + span * number as i64 / count as i64;
-        let back = if disorder > 0 {
-            random.random_range(0..=disorder)
-        } else {
-            0
+        let back = match random.random_bool(0.08) {
+            true => random.random_range(0..=span),
+            false => random.random_range(0..=disorder),
         };
         let time_ms = (ideal - back).div_euclid(grain) * grain;
         rows.push(inserted(random, setting, query, unique, time_ms));
@@ -428,15 +433,19 @@ fn case(seed: u64, setting: &Setting, query: &Query, steps: Vec<Step>) -> TestCa
         name: format!("seed {seed}"),
         why: None,
         certainty: None,
-        set: vec![(
-            "table.local-time-zone".to_string(),
-            setting.zone.to_string(),
-        )],
+        set: [
+            ("table.local-time-zone", setting.zone),
+            ("table.optimizer.agg-phase-strategy", setting.phases),
+        ]
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .to_vec(),
         vary: vec![],
         tables: (0..setting.tables)
             .map(|table| setting.ddl(table))
             .collect(),
-        sql: None,
+        sql: setting.is_union.then(|| {
+            "CREATE VIEW both_tables AS SELECT * FROM t0 UNION ALL SELECT * FROM t1".to_string()
+        }),
         sql_file: None,
         steps,
         end_of_input: true,
@@ -453,7 +462,7 @@ fn case(seed: u64, setting: &Setting, query: &Query, steps: Vec<Step>) -> TestCa
 /// All that a person needs to see what went wrong.
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "zone {}", self.setting.zone)?;
+        writeln!(f, "{:?}", self.case.set)?;
         for table in &self.case.tables {
             writeln!(f, "{table}")?;
         }
