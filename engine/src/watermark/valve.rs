@@ -285,7 +285,9 @@ mod tests {
         }
         // A channel that wakes up only to end is behind all others.
         let mut valve = WatermarkValve::new(4);
-        (2..4).for_each(|channel| drop(valve.on_status(channel, Idle)));
+        for channel in 2..4 {
+            let _ = valve.on_status(channel, Idle);
+        }
         valve.on_watermark(0, EventTime(30));
         valve.on_watermark(1, EventTime(10));
         valve.on_end(0);

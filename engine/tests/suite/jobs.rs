@@ -119,6 +119,15 @@ fn a_job_stopped_between_checkpoints_goes_on_at_another_parallelism_and_writes_e
     assert_eq!(outcome, JobOutcome::Finished);
     assert!(!lines(&expected).is_empty());
     assert_eq!(lines(&output), lines(&expected));
+
+    // The last checkpoint is the end: whoever restores it reads nothing again.
+    prepare(&window_job(&output, true), &last)
+        .unwrap()
+        .deploy(None)
+        .unwrap()
+        .run(&mut |_, _| {})
+        .unwrap();
+    assert_eq!(lines(&output), lines(&expected));
 }
 
 #[test]
@@ -262,7 +271,9 @@ fn over_rows(columns: &str, query: &str) -> Vec<String> {
     std::fs::write(directory.path().join("in.json"), rows.join("\n")).unwrap();
     let table = |name: &str, columns: &str, path: &Path| {
         let path = path.display();
-        format!("CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json')")
+        format!(
+            "CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json')"
+        )
     };
     let statements = [
         table(
