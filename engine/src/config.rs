@@ -173,7 +173,7 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "volley.batch.rows",
         OptionType::Integer,
         Some("8192"),
-        "The most rows of a physical batch. Results never depend on it.",
+        "The most rows of a physical batch. With one split and one source results never depend on it; where several race, Flink leaves open which rows are late, and so does Volley.",
     ),
     OptionSpec::new(
         "volley.batch.bytes",
