@@ -1,4 +1,5 @@
--- The benchmark's one table of all events, and a view for each kind: every field of every event is made.
+-- The benchmark's one table of all events, and a view for each kind: all fields are declared, those that
+-- a query reads are made.
 CREATE TABLE events (
   event_type INT,
   person ROW<id BIGINT, name STRING, emailAddress STRING, creditCard STRING, city STRING, state STRING,

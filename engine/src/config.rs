@@ -255,6 +255,7 @@ impl SessionConfig {
         if key == "table.local-time-zone" {
             crate::types::TimeZone::parse(value)?;
         }
+        check_range(key, value)?;
         self.values.insert(key.to_string(), value.to_string());
         Ok(())
     }
@@ -318,6 +319,30 @@ impl SessionConfig {
     /// `pipeline.max-parallelism`.
     pub fn max_parallelism(&self) -> u16 {
         self.integer("pipeline.max-parallelism").clamp(1, 32768) as u16
+    }
+}
+
+/// The options whose numbers have bounds: least and greatest value.
+const RANGES: &[(&str, i64, i64)] = &[
+    ("parallelism.default", 1, 32768),
+    ("pipeline.max-parallelism", 1, 32768),
+    ("volley.batch.rows", 1, 1 << 20),
+    ("execution.checkpointing.num-retained", 1, i64::MAX),
+];
+
+fn check_range(key: &str, value: &str) -> Result<()> {
+    let range = RANGES.iter().find(|(name, ..)| *name == key);
+    match (range, value.parse::<i64>()) {
+        (Some((_, least, greatest)), Ok(number)) if !(*least..=*greatest).contains(&number) => {
+            let bounds = match *greatest {
+                i64::MAX => format!("at least {least}"),
+                _ => format!("from {least} to {greatest}"),
+            };
+            Err(Error::user(format!(
+                "'{value}' is no value for the option '{key}' of the session: it must be {bounds}"
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -455,6 +480,20 @@ mod tests {
         assert_eq!(parse_duration("1 fortnight"), None);
         assert_eq!(parse_memory_bytes("64 mb"), Some(64 << 20));
         assert_eq!(parse_memory_bytes("x"), None);
+    }
+
+    #[test]
+    fn numbers_out_of_bounds_are_refused() {
+        let mut config = SessionConfig::default();
+        for (key, value) in [
+            ("parallelism.default", "0"),
+            ("volley.batch.rows", "-5"),
+            ("pipeline.max-parallelism", "40000"),
+        ] {
+            let error = config.set(key, value).unwrap_err().to_string();
+            assert!(error.contains("from 1 to"), "{error}");
+        }
+        config.set("parallelism.default", "2").unwrap();
     }
 
     #[test]

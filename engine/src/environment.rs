@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use crate::config::SessionConfig;
 use crate::connectors::collect::{CollectSink, Collector};
 use crate::connectors::{ConnectorRegistry, Sink, standard_registry};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::logical::{Statement, TableSpec};
 use crate::plan::{ExecPlan, build_graph, explain, plan_statement};
 use crate::runtime::{Clock, Job, JobGraph, JobOptions, SystemClock};
@@ -94,6 +94,7 @@ impl TableEnvironment {
 
     fn prepare(&self, statement: &Statement) -> Result<PreparedJob> {
         let session = &self.session;
+        check_parallelism(&session.config)?;
         let late_rows: Option<Arc<TableSpec>> = session.late_rows_table()?;
         let plan = plan_statement(statement, &session.config, &session.connectors, late_rows)?;
         let select = match statement {
@@ -107,6 +108,18 @@ impl TableEnvironment {
             select,
         })
     }
+}
+
+/// A key group belongs to one subtask, so there cannot be more subtasks than key groups.
+fn check_parallelism(config: &SessionConfig) -> Result<()> {
+    let (parallelism, most) = (config.parallelism(), config.max_parallelism() as usize);
+    if parallelism <= most {
+        return Ok(());
+    }
+    Err(Error::user(format!(
+        "parallelism.default is {parallelism}, above pipeline.max-parallelism, which is {most}"
+    ))
+    .hint("set 'pipeline.max-parallelism' too; it cannot change once a job has checkpoints"))
 }
 
 impl PreparedJob {

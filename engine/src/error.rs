@@ -51,8 +51,16 @@ struct Details {
     position: Option<SqlPosition>,
     hint: Option<String>,
     context: Vec<String>,
-    snippet: Option<String>,
+    snippet: Option<Snippet>,
     is_broken_pipe: bool,
+}
+
+/// The line of SQL that an error is about.
+#[derive(Clone)]
+struct Snippet {
+    line: String,
+    /// What stands before the caret.
+    indent: String,
 }
 
 impl Error {
@@ -133,19 +141,17 @@ impl Error {
         if self.0.snippet.is_some() {
             return self;
         }
-        if let Some(line) = sql.lines().nth(position.line.saturating_sub(1) as usize) {
-            let number = position.line.to_string();
-            let before: String = line
+        let line = sql.lines().nth(position.line.saturating_sub(1) as usize);
+        self.0.snippet = line.map(|line| {
+            let before = line
                 .chars()
-                .take(position.column.saturating_sub(1) as usize)
-                .map(|c| if c == '\t' { '\t' } else { ' ' })
-                .collect();
-            self.0.snippet = Some(format!(
-                "{number} | {line}\n{:width$} | {before}^",
-                "",
-                width = number.len()
-            ));
-        }
+                .take(position.column.saturating_sub(1) as usize);
+            let indent = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            Snippet {
+                line: line.to_string(),
+                indent,
+            }
+        });
         self
     }
 
@@ -188,8 +194,12 @@ impl fmt::Display for Error {
         for context in &details.context {
             write!(f, "\n  {context}")?;
         }
-        if let Some(snippet) = &details.snippet {
-            write!(f, "\n{snippet}")?;
+        if let (Some(Snippet { line, indent }), Some(position)) =
+            (&details.snippet, details.position)
+        {
+            let number = position.line.to_string();
+            let width = number.len();
+            write!(f, "\n{number} | {line}\n{:width$} | {indent}^", "")?;
         }
         if let Some(hint) = &details.hint {
             write!(f, "\n  hint: {hint}")?;

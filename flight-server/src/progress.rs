@@ -58,6 +58,11 @@ impl ProgressLine {
         }
     }
 
+    /// Something that must be known, also off a terminal.
+    pub(crate) fn note(&self, text: &str) {
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+
     /// One last line that stays.
     pub(crate) fn summary(&self, outcome: JobOutcome) {
         let Some(progress) = self.latest.filter(|_| self.enabled) else {

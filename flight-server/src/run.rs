@@ -45,6 +45,7 @@ fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
     let name = arguments.file.display();
     let text = std::fs::read_to_string(&arguments.file)
         .map_err(|error| Error::external(format!("cannot read {name}: {error}")))?;
+    let text = text.trim_start_matches('\u{feff}');
     let interrupted = interrupts()?;
     let mut environment = TableEnvironment::default();
     for option in &arguments.options {
@@ -54,7 +55,7 @@ fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
         environment.set(key.trim(), value.trim())?;
     }
     for statement in
-        split_script(&text).map_err(|error| error.with_sql(&text).context(format!("in {name}")))?
+        split_script(text).map_err(|error| error.with_sql(text).context(format!("in {name}")))?
     {
         let outcome = run_statement(&mut environment, &statement, &interrupted);
         let outcome = outcome
@@ -103,10 +104,13 @@ fn run_job(job: &PreparedJob, interrupted: &Interrupts) -> Result<JobOutcome> {
     let mut line = ProgressLine::new(job.config().get("volley.progress").unwrap_or("auto"));
     let outcome = running.run(&mut |_, progress| line.show(&progress));
     line.clear();
+    let outcome = outcome?;
     if let Some(printer) = printer {
         printer.finish()?;
     }
-    let outcome = outcome?;
+    if outcome == JobOutcome::Cancelled && job.select_schema().is_none() {
+        line.note("stopped before the end: what sinks wrote since the last checkpoint stays invisible (see 'execution.checkpointing.interval')");
+    }
     line.summary(outcome);
     Ok(outcome)
 }

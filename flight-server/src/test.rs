@@ -37,6 +37,14 @@ pub(crate) fn test(arguments: &TestArguments) -> u8 {
     match outcome {
         Ok(report) => {
             let _ = writeln!(std::io::stdout(), "{report}");
+            let none = report.passed() + report.failed() + report.skipped() == 0;
+            if none {
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "no case was run: the files hold none, or --filter matches none"
+                );
+                return 2;
+            }
             u8::from(report.failed() > 0)
         }
         Err(error) => {

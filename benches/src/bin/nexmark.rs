@@ -29,7 +29,7 @@ nexmark --volley PATH [options]
   --events N           events of all kinds, 10,000,000
   --queries q0,q5      all by default
   --parallelism 1,2    each in turn; 1,2
-  --tables wide,narrow wide: every field of every event is made, as in the original; narrow: only what is read; wide
+  --tables wide,narrow wide: one table of all events, as in the original; narrow: one for each kind; wide
   --runs N             the best of N runs counts; 3";
 
 struct Options {

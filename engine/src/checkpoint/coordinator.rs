@@ -92,6 +92,20 @@ impl CheckpointCoordinator {
         self.running.is_empty()
     }
 
+    /// The last checkpoint of a job whose tasks have all ended: a restore from it commits what the sinks had prepared at their
+    /// end, once more, and reads nothing again.
+    pub fn final_snapshot(&mut self) -> Option<JobSnapshot> {
+        if !self.all_ended() {
+            return None;
+        }
+        self.last = CheckpointId(self.last.0 + 1);
+        let states = self.ended.values().flatten().cloned();
+        Some(JobSnapshot {
+            checkpoint: self.last,
+            operators: merged(states),
+        })
+    }
+
     fn complete(&mut self) -> Option<JobSnapshot> {
         if !self.pending.as_ref()?.missing.is_empty() {
             return None;
@@ -104,15 +118,22 @@ impl CheckpointCoordinator {
         for (task, state) in &self.ended {
             received.entry(*task).or_insert_with(|| state.clone());
         }
-        let mut operators: BTreeMap<String, StateSnapshot> = BTreeMap::new();
-        for (uid, state) in received.into_values().flatten() {
-            operators.entry(uid).or_default().merge(state);
-        }
         Some(JobSnapshot {
             checkpoint,
-            operators,
+            operators: merged(received.into_values().flatten()),
         })
     }
+}
+
+/// The states of all subtasks by operator.
+fn merged(
+    states: impl Iterator<Item = (String, StateSnapshot)>,
+) -> BTreeMap<String, StateSnapshot> {
+    let mut operators: BTreeMap<String, StateSnapshot> = BTreeMap::new();
+    for (uid, state) in states {
+        operators.entry(uid).or_default().merge(state);
+    }
+    operators
 }
 
 #[cfg(test)]
@@ -142,5 +163,7 @@ mod tests {
         );
         coordinator.task_ended(0, vec![]);
         assert!(coordinator.all_ended() && coordinator.trigger().is_none());
+        let last = coordinator.final_snapshot().unwrap();
+        assert!(last.checkpoint > id && last.operators.contains_key("b"));
     }
 }

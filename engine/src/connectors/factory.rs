@@ -15,7 +15,8 @@ use crate::types::{ChangelogMode, Schema, SqlPosition};
 pub struct TableDescriptor {
     /// The name in the catalog, for messages and split names.
     pub name: String,
-    /// The physical columns as declared (no computed ones), in order.
+    /// The physical columns as declared (no computed ones), in order; of a table that is read, ROW types may lack fields that
+    /// nobody reads (see [`ConnectorFactory::projects_fields`]).
     pub physical: Schema,
     /// Which physical columns the query reads, by index, in the order in which the reader must give them. All of them where
     /// the connector cannot project.
@@ -72,6 +73,14 @@ pub trait ConnectorFactory: Send + Sync {
     /// Whether a reader can leave out columns that nobody reads.
     fn projects(&self) -> bool {
         true
+    }
+
+    /// Whether a reader can leave out fields of ROW columns that nobody reads: it finds fields by name, so that a table
+    /// declared with fewer of them gives the same values of the others, and NULL for the same rows. Then `physical` of the
+    /// descriptor that the source is made of has ROW types of the fields that are read. Default: no.
+    fn projects_fields(&self, descriptor: &TableDescriptor) -> bool {
+        let _ = descriptor;
+        false
     }
 
     /// The source of a table. Called when the plan is made, so that mistakes show early; opens nothing yet.

@@ -35,12 +35,12 @@ const AGGREGATES: &[&str] = &[
     "FIRST_VALUE",
     "LAST_VALUE",
     "LISTAGG",
-    "COLLECT",
-    "ARRAY_AGG",
 ];
 
 /// Aggregate functions of Flink that are not here yet.
 const MISSING: &[&str] = &[
+    "COLLECT",
+    "ARRAY_AGG",
     "APPROX_COUNT_DISTINCT",
     "PERCENTILE",
     "JSON_OBJECTAGG",
@@ -94,16 +94,6 @@ fn bind(name: &str, types: &[LogicalType], distinct: bool) -> Result<BoundAggreg
             (vec![one.clone()], one.with_nullable(true))
         }
         "LISTAGG" => listagg(types)?,
-        "COLLECT" => {
-            let one = exactly_one(function, types)?;
-            let result = TypeRoot::Multiset(Box::new(one.with_nullable(false)));
-            (vec![one.clone()], LogicalType::nullable(result))
-        }
-        "ARRAY_AGG" => {
-            let one = exactly_one(function, types)?;
-            let result = TypeRoot::Array(Box::new(one.with_nullable(true)));
-            (vec![one.clone()], LogicalType::nullable(result))
-        }
         _ => return Err(unknown(name)),
     };
     Ok(BoundAggregate {

@@ -38,6 +38,7 @@ pub fn plan_statement(
         .map(|table| planner.late_rows_sink(&table))
         .transpose()?;
     let mut plan = planner.builder.finish(roots, late_rows_sink);
+    rules::prune_fields(&mut plan, connectors)?;
     rules::mark_readers_of_watermarks(&mut plan);
     assign_uids(&mut plan);
     infer_changelog_modes(&plan)?;

@@ -119,6 +119,10 @@ impl InputGate {
             }
             StreamElement::Barrier(barrier) => {
                 self.channels[index].state = ChannelState::Blocked;
+                assert!(
+                    self.aligning.is_none_or(|other| other == barrier),
+                    "the channels of a task bring the barriers of one checkpoint after the other"
+                );
                 self.aligning = Some(barrier);
                 self.align();
             }

@@ -221,6 +221,7 @@ impl Job {
         if shared.cancel.load(Ordering::SeqCst) {
             return Ok(JobOutcome::Cancelled);
         }
+        coordinator.write_final_checkpoint()?;
         for task in &mut finished {
             task.notify_checkpoint_complete(CheckpointId(u64::MAX))?;
         }
@@ -314,6 +315,15 @@ impl Coordinator {
         self.next_checkpoint = next_checkpoint(&self.shared.options);
         self.wake_all();
         Ok(())
+    }
+
+    /// Everything has been read and prepared. Written before the last commit, so that whoever restores after a crash in the
+    /// middle of it commits again instead of reading again.
+    fn write_final_checkpoint(&mut self) -> Result<()> {
+        match (&self.storage, self.checkpoints.final_snapshot()) {
+            (Some(storage), Some(snapshot)) => storage.write(&snapshot).map(drop),
+            _ => Ok(()),
+        }
     }
 
     fn trigger_when_due(&mut self) {

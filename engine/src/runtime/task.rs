@@ -171,6 +171,18 @@ impl SourceHead {
         Ok(!self.out.is_empty())
     }
 
+    /// Takes up its share of a snapshot, whose barrier has passed already; says how far its task had told the time.
+    fn restore(&mut self, snapshot: &JobSnapshot) -> Result<EventTime> {
+        self.last_checkpoint = snapshot.checkpoint;
+        let Some(state) = snapshot.operators.get(&self.uid) else {
+            return Ok(EventTime::MIN);
+        };
+        let time = restored_time(state, &self.ctx)?;
+        self.ctx.advance_watermark(time.watermark);
+        self.operator.restore_state(&mut self.ctx, state)?;
+        Ok(time.emitted)
+    }
+
     fn snapshot(&self, emitted: EventTime) -> Result<StateSnapshot> {
         let mut snapshot = self.operator.snapshot_state()?;
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
@@ -417,16 +429,11 @@ impl Task {
 
     /// Takes up the state of a checkpoint, before the first step. Tells those behind where time stands.
     pub(crate) fn restore(&mut self, snapshot: &JobSnapshot) -> Result<()> {
-        if let Head::Source(source) = &mut self.head
-            && let Some(state) = snapshot.operators.get(&source.uid)
-        {
-            let time = restored_time(state, &source.ctx)?;
-            source.ctx.advance_watermark(time.watermark);
-            source.operator.restore_state(&mut source.ctx, state)?;
-            self.emitted = time.emitted;
+        if let Head::Source(source) = &mut self.head {
+            self.emitted = source.restore(snapshot)?;
         }
         for slot in &mut self.slots {
-            self.emitted = slot.restore(snapshot)?;
+            self.emitted = self.emitted.max(slot.restore(snapshot)?);
         }
         if let (Head::Gate(gate), Some(first)) = (&mut self.head, self.slots.first()) {
             gate.restore(first.ctx.watermark());

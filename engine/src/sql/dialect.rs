@@ -110,6 +110,70 @@ impl Dialect for FlinkDialect {
             _ => None,
         }
     }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        parse_distinct_from(parser, left, precedence)
+            .or_else(|| parse_symmetric_between(parser, left, precedence))
+    }
+}
+
+/// `a IS [NOT] DISTINCT FROM b`, where `b` ends before AND and OR, as behind any comparison.
+fn parse_distinct_from(
+    parser: &mut Parser,
+    left: &Expr,
+    precedence: u8,
+) -> Option<Result<Expr, ParserError>> {
+    use Keyword::{DISTINCT, FROM, IS, NOT};
+    let token = parser.peek_token();
+    let name = if parser.parse_keywords(&[IS, DISTINCT, FROM]) {
+        "IS DISTINCT FROM"
+    } else if parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
+        "IS NOT DISTINCT FROM"
+    } else {
+        return None;
+    };
+    let right = parser.parse_subexpr(precedence);
+    Some(right.map(|right| Expr::Function(call(name, &token, vec![left.clone(), right]))))
+}
+
+/// `x [NOT] BETWEEN SYMMETRIC a AND b`, whose bounds may stand in either order; ASYMMETRIC says what is usual.
+fn parse_symmetric_between(
+    parser: &mut Parser,
+    left: &Expr,
+    precedence: u8,
+) -> Option<Result<Expr, ParserError>> {
+    use Keyword::{ASYMMETRIC, BETWEEN, NOT, SYMMETRIC};
+    let token = parser.peek_token();
+    let forms = [
+        (vec![BETWEEN, SYMMETRIC], "BETWEEN SYMMETRIC", false),
+        (vec![NOT, BETWEEN, SYMMETRIC], "BETWEEN SYMMETRIC", true),
+        (vec![BETWEEN, ASYMMETRIC], "BETWEEN", false),
+        (vec![NOT, BETWEEN, ASYMMETRIC], "BETWEEN", true),
+    ];
+    let (_, name, negated) = forms
+        .into_iter()
+        .find(|(keywords, ..)| parser.parse_keywords(keywords))?;
+    let bounds = parse_bounds(parser, precedence);
+    Some(bounds.map(|(low, high)| {
+        let between = Expr::Function(call(name, &token, vec![left.clone(), low, high]));
+        if negated {
+            let op = sqlparser::ast::UnaryOperator::Not;
+            let expr = Box::new(between);
+            return Expr::UnaryOp { op, expr };
+        }
+        between
+    }))
+}
+
+fn parse_bounds(parser: &mut Parser, precedence: u8) -> Result<(Expr, Expr), ParserError> {
+    let low = parser.parse_subexpr(precedence)?;
+    parser.expect_keyword_is(Keyword::AND)?;
+    Ok((low, parser.parse_subexpr(precedence)?))
 }
 
 fn call(name: &str, at: &TokenWithSpan, arguments: Vec<Expr>) -> Function {

@@ -119,6 +119,15 @@ fn a_job_stopped_between_checkpoints_goes_on_at_another_parallelism_and_writes_e
     assert_eq!(outcome, JobOutcome::Finished);
     assert!(!lines(&expected).is_empty());
     assert_eq!(lines(&output), lines(&expected));
+
+    // The last checkpoint is the end: whoever restores it reads nothing again.
+    prepare(&window_job(&output, true), &last)
+        .unwrap()
+        .deploy(None)
+        .unwrap()
+        .run(&mut |_, _| {})
+        .unwrap();
+    assert_eq!(lines(&output), lines(&expected));
 }
 
 #[test]
@@ -246,4 +255,63 @@ fn files_of_the_same_time_are_read_side_by_side_and_none_of_their_rows_is_late()
 #[test]
 fn files_of_different_times_are_read_in_the_order_of_their_times() {
     assert_eq!(count_over_files(5, |file| (4 - file) * 60), (300, 0));
+}
+
+/// Runs a query over JSON files of rows with ROW columns and gives the lines that it writes.
+fn over_rows(columns: &str, query: &str) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("output");
+    let rows = [
+        r#"{"k":"a","r":{"a":1,"b":"b1","c":{"x":10,"y":"y1"},"at":"2026-01-01 00:00:01"}}"#,
+        r#"{"r":{"more":[{}],"at":"2026-01-01 00:00:02","c":{"y":"y2","x":20},"b":"b2","a":2},"k":"b"}"#,
+        r#"{"k":"c","r":null}"#,
+        r#"{"k":"d","r":{"a":4,"c":null}}"#,
+        r#"{"k":"e","r":{"b":"\u0062\n5"}}"#,
+    ];
+    std::fs::write(directory.path().join("in.json"), rows.join("\n")).unwrap();
+    let table = |name: &str, columns: &str, path: &Path| {
+        let path = path.display();
+        format!(
+            "CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'json')"
+        )
+    };
+    let statements = [
+        table(
+            "t",
+            "k STRING, r ROW<a BIGINT, b STRING, c ROW<x BIGINT, y STRING>, at TIMESTAMP(3)>, x AS r.c.x",
+            &directory.path().join("in.json"),
+        ),
+        table("s", columns, &output),
+        format!("INSERT INTO s {query}"),
+    ];
+    let job = prepare(&statements, &[]).unwrap().deploy(None).unwrap();
+    assert_eq!(job.run(&mut |_, _| {}).unwrap(), JobOutcome::Finished);
+    lines(&output)
+}
+
+#[test]
+fn fields_are_the_same_whether_their_row_is_read_whole_or_not() {
+    let narrow = over_rows("k STRING, b STRING, x BIGINT", "SELECT k, r.b, x FROM t");
+    assert_eq!(
+        narrow,
+        [
+            r#"{"k":"a","b":"b1","x":10}"#,
+            r#"{"k":"b","b":"b2","x":20}"#,
+            r#"{"k":"c","b":null,"x":null}"#,
+            r#"{"k":"d","b":null,"x":null}"#,
+            r#"{"k":"e","b":"b\n5","x":null}"#,
+        ]
+    );
+    let whole = "SELECT k, r.b, x FROM t WHERE r IS NULL OR r IS NOT NULL";
+    assert_eq!(over_rows("k STRING, b STRING, x BIGINT", whole), narrow);
+    assert_eq!(
+        over_rows(
+            "k STRING, at TIMESTAMP(3)",
+            "SELECT k, r.at FROM t WHERE r.a < 2 UNION ALL SELECT r.c.y, r.at FROM t WHERE r.c.x > 10"
+        ),
+        [
+            r#"{"k":"a","at":"2026-01-01 00:00:01"}"#,
+            r#"{"k":"y2","at":"2026-01-01 00:00:02"}"#,
+        ]
+    );
 }

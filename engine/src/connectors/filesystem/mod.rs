@@ -221,6 +221,11 @@ impl ConnectorFactory for FilesystemFactory {
         options
     }
 
+    /// JSON has names for the fields of a ROW; in CSV they go by position.
+    fn projects_fields(&self, descriptor: &TableDescriptor) -> bool {
+        descriptor.option("format") == Some("json")
+    }
+
     fn create_source(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Source>> {
         let table = FilesystemTable::new(descriptor)?;
         // Mistakes in the options of the format show now.

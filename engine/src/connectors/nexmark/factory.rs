@@ -129,6 +129,11 @@ impl ConnectorFactory for NexmarkFactory {
         OPTIONS.to_vec()
     }
 
+    /// Fields go by name.
+    fn projects_fields(&self, _descriptor: &TableDescriptor) -> bool {
+        true
+    }
+
     fn create_source(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Source>> {
         let options = TableOptions::new(descriptor, OPTIONS);
         let generator = generator_options(&options)?;

@@ -1,6 +1,6 @@
 //! The rules of the planner, one a file: an allow-list of what is sound on streams.
 //!
-//! The first ones rewrite the logical plan as a tree; the others choose the nodes. No rule moves anything below a
+//! The first ones rewrite the logical plan as a tree; the others choose the nodes; `prune_fields` narrows them. No rule moves anything below a
 //! watermark assigner, evaluates what can fail on more rows than SQL does, or draws a random number twice.
 
 mod flatten_unions;
@@ -8,6 +8,7 @@ mod fold_constants;
 mod grouping_sets;
 mod late_rows;
 mod prune_columns;
+mod prune_fields;
 mod push_filters_into_joins;
 mod source;
 mod two_phase;
@@ -16,6 +17,7 @@ mod window_join;
 mod window_rank;
 
 pub(crate) use prune_columns::required_columns;
+pub(crate) use prune_fields::prune_fields;
 pub(crate) use source::mark_readers_of_watermarks;
 
 pub use late_rows::late_rows_schema;

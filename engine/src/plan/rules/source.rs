@@ -72,6 +72,7 @@ impl Planner<'_> {
         let schema = descriptor.projected();
         let kind = ExecNodeKind::TableSourceScan(TableSourceScanNode {
             table: descriptor,
+            narrowed: vec![],
             changelog_mode,
         });
         Ok(self.builder.add(kind, vec![], schema))

@@ -2,6 +2,7 @@
 
 mod calcs;
 mod changelog;
+mod fields;
 mod joins;
 mod late_rows;
 mod ranks;
@@ -18,7 +19,7 @@ use super::logical::*;
 use super::*;
 use crate::config::{OptionSpec, OptionType, SessionConfig};
 use crate::connectors::factory::{ConnectorFactory, ConnectorRegistry, TableDescriptor};
-use crate::connectors::{Committable, Sink, SinkWriter};
+use crate::connectors::{Committable, Sink, SinkWriter, Source, SourceReader, SplitState};
 use crate::error::{Error, Result};
 use crate::expr::{Expression, Literal, Position};
 use crate::functions::AggregateCall;
@@ -50,6 +51,20 @@ impl Sink for NoSink {
     }
 }
 
+struct NoSource;
+
+impl Source for NoSource {
+    fn is_bounded(&self) -> bool {
+        true
+    }
+    fn splits(&self) -> Result<Vec<SplitState>> {
+        Ok(vec![])
+    }
+    fn reader(&self) -> Result<Box<dyn SourceReader>> {
+        Err(Error::unsupported("reading from nowhere"))
+    }
+}
+
 impl ConnectorFactory for Nowhere {
     fn identifier(&self) -> &'static str {
         self.name
@@ -57,6 +72,7 @@ impl ConnectorFactory for Nowhere {
     fn options(&self, _: &TableDescriptor) -> Vec<OptionSpec> {
         vec![
             OptionSpec::new("connector", OptionType::Text, None, "The connector."),
+            OptionSpec::new("refused", OptionType::Text, None, "Why it is no table."),
             OptionSpec::new("changelog-mode", OptionType::Text, None, "The mode."),
             OptionSpec::new("scan.watermark.*", OptionType::Text, None, "Watermarks."),
         ]
@@ -66,6 +82,15 @@ impl ConnectorFactory for Nowhere {
     }
     fn sink_changelog_mode(&self, descriptor: &TableDescriptor) -> Result<ChangelogMode> {
         Ok(mode(descriptor))
+    }
+    fn projects_fields(&self, _: &TableDescriptor) -> bool {
+        self.name == "by-name"
+    }
+    fn create_source(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Source>> {
+        match descriptor.option("refused") {
+            Some(reason) => Err(Error::user(reason)),
+            None => Ok(Arc::new(NoSource)),
+        }
     }
     fn create_sink(&self, _: &TableDescriptor) -> Result<Arc<dyn Sink>> {
         Ok(Arc::new(NoSink {
@@ -84,7 +109,7 @@ fn mode(descriptor: &TableDescriptor) -> ChangelogMode {
 
 fn connectors() -> ConnectorRegistry {
     let mut registry = ConnectorRegistry::default();
-    for (name, single) in [("nowhere", false), ("terminal", true)] {
+    for (name, single) in [("nowhere", false), ("terminal", true), ("by-name", false)] {
         registry.register(Arc::new(Nowhere { name, single }));
     }
     registry
