@@ -691,6 +691,18 @@ pub(super) fn scalar_text(value: &Yaml) -> Option<String> {
     }
 }
 
+const MISTAKE: &str = "the case is wrong: ";
+
+/// An error of whoever wrote the case, which no expectation accepts.
+pub(super) fn mistake(message: impl std::fmt::Display) -> Error {
+    Error::user(format!("{MISTAKE}{message}"))
+}
+
+/// Whether an error comes from [`mistake`].
+pub(super) fn is_mistake(error: &Error) -> bool {
+    error.message().starts_with(MISTAKE)
+}
+
 impl TestCase {
     /// The runs that `vary` asks for: the options of each with its label, such as `[a=1]`. One without options where
     /// nothing varies.

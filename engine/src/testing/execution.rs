@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::case::Step;
+use super::case::{Step, mistake};
 use super::test_connector::{TestBench, WrittenRow};
 use super::ways::{Cuts, WaySettings};
 use crate::error::{Error, Result};
@@ -308,11 +308,6 @@ impl<'a, L: Launcher> Execution<'a, L> {
         }
         metrics
     }
-}
-
-/// An error of whoever wrote the case.
-fn mistake(message: &str) -> Error {
-    Error::user(format!("the case is wrong: {message}"))
 }
 
 /// The records of one table and partition that follow each other from step `at` on, before step `end`.

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::case::{TestCase, Variant};
+use super::case::{TestCase, Variant, mistake};
 use super::test_connector::{IDENTIFIER, TestBench, TestConnector, sink_mode};
 use crate::connectors::{TableDescriptor, standard_registry};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::logical::{ColumnSpec, Insert, LogicalPlan, Statement, TableSpec};
 use crate::sql::{ScriptStatement, Session, StatementResult, split_script};
 use crate::types::{Field, RowKind, Schema, SqlPosition};
@@ -109,11 +109,6 @@ pub(super) fn bind_query(session: &mut Session, query: &str) -> Result<Statement
         StatementResult::Job(statement) => Ok(Statement::Inserts(inserts(statement, session))),
         _ => Err(mistake("a query is a SELECT or an INSERT")),
     }
-}
-
-/// An error of whoever wrote the case.
-pub(super) fn mistake(message: impl std::fmt::Display) -> Error {
-    Error::user(format!("the case is wrong: {message}"))
 }
 
 impl PreparedCase {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::case::{Expect, Expectation, Mode, Phase, Step, TestCase, Variant, read_cases};
+use super::case::{
+    Expect, Expectation, Mode, Phase, Step, TestCase, Variant, is_mistake, mistake, read_cases,
+};
 use super::execution::{Execution, Outcome};
 use super::judge::{Difference, SinkResult, Strictness, judge, judge_output};
 use super::prepare::{PreparedCase, SELECT, SinkTable, prepare};
@@ -175,6 +177,13 @@ fn attempt(
         [only] => Some(only.name.clone()),
         _ => None,
     };
+    let has_output = case
+        .steps
+        .iter()
+        .any(|step| matches!(step, Step::Output { .. }));
+    if has_output && run.default_sink.is_none() {
+        return Err(mistake("an `output` step needs a job with a single sink"));
+    }
     let launcher = StepperLauncher::new(&prepared, settings, seed);
     let sink = run.default_sink.clone();
     let execution = Execution::start(
@@ -362,6 +371,9 @@ fn judge_failure(case: &TestCase, phase: Phase, error: &Error) -> Result<(), Dif
             when(phase)
         )));
     };
+    if is_mistake(error) {
+        return Err(Difference::new(message));
+    }
     if error.kind() == ErrorKind::Internal {
         return Err(Difference::new(format!(
             "an internal error is nobody's answer: {message}"
@@ -399,3 +411,6 @@ fn when(phase: Phase) -> &'static str {
         Phase::Runtime => "at run time",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,7 +89,6 @@ impl WatermarkValve {
             return ValveOutput::default();
         }
         (state.active, state.aligned, state.ended) = (false, false, true);
-        let left = *state;
         if self.channels.iter().all(|channel| channel.ended) {
             let woken = (self.status == WatermarkStatus::Idle).then_some(WatermarkStatus::Active);
             self.status = WatermarkStatus::Active;
@@ -99,7 +98,7 @@ impl WatermarkValve {
                 status: woken,
             };
         }
-        self.on_left(left)
+        self.on_left()
     }
 
     fn on_idle(&mut self, channel: usize) -> ValveOutput {
@@ -107,16 +106,15 @@ impl WatermarkValve {
         if !state.active {
             return ValveOutput::default();
         }
-        let left = *state;
         (state.active, state.aligned) = (false, false);
-        self.on_left(left)
+        self.on_left()
     }
 
     /// A channel no longer counts. When it was the last active one, nothing will move the minimum again, so the furthest
-    /// channel's watermark goes out: where the channel has ended, and, as in Flink, where the idle channel was the one that held
-    /// the minimum. Channels that have ended count there: another instance of this task may have seen them end later and have
-    /// come as far, and an idle instance must not hold results back which the tasks behind it would then find late.
-    fn on_left(&mut self, left: Channel) -> ValveOutput {
+    /// channel's watermark goes out first. Channels that have ended count there, and it does not matter (as it does in Flink)
+    /// whether the last one had caught up: another instance of this task may see the same in another order and come as far,
+    /// and an idle instance must not hold results back which the tasks behind it would then find late.
+    fn on_left(&mut self) -> ValveOutput {
         if self.channels.iter().any(|channel| channel.active) {
             return self.output(self.minimum());
         }
@@ -124,8 +122,7 @@ impl WatermarkValve {
             return ValveOutput::default();
         }
         let furthest = self.channels.iter().map(|channel| channel.watermark).max();
-        let flushes = left.ended || left.watermark == self.watermark;
-        let mut output = self.output(furthest.filter(|_| flushes));
+        let mut output = self.output(furthest);
         self.status = WatermarkStatus::Idle;
         output.status = Some(WatermarkStatus::Idle);
         output
@@ -283,18 +280,23 @@ mod tests {
             assert_eq!(valve.watermark(), EventTime(30));
             assert_eq!(output.status, Some(Idle));
         }
-        // A channel that wakes up only to end is behind all others.
-        let mut valve = WatermarkValve::new(4);
-        for channel in 2..4 {
-            let _ = valve.on_status(channel, Idle);
+        // A channel that wakes up only to end, or to go idle again, is behind all others.
+        for ends in [true, false] {
+            let mut valve = WatermarkValve::new(4);
+            valve.on_status(2, Idle);
+            valve.on_status(3, Idle);
+            valve.on_watermark(0, EventTime(30));
+            valve.on_watermark(1, EventTime(10));
+            valve.on_end(0);
+            valve.on_status(2, Active);
+            valve.on_end(1);
+            let output = match ends {
+                true => valve.on_end(2),
+                false => valve.on_status(2, Idle),
+            };
+            assert_eq!(valve.watermark(), EventTime(30));
+            assert_eq!(output.status, Some(Idle));
         }
-        valve.on_watermark(0, EventTime(30));
-        valve.on_watermark(1, EventTime(10));
-        valve.on_end(0);
-        valve.on_status(2, Active);
-        valve.on_end(1);
-        valve.on_end(2);
-        assert_eq!(valve.watermark(), EventTime(30));
     }
 
     #[test]

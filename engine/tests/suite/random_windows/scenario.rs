@@ -466,6 +466,9 @@ impl fmt::Display for Scenario {
         for table in &self.case.tables {
             writeln!(f, "{table}")?;
         }
+        if let Some(view) = &self.case.sql {
+            writeln!(f, "{view}")?;
+        }
         writeln!(f, "{}", self.case.query.as_deref().unwrap_or_default())?;
         let mut rows = self.rows.iter();
         for step in &self.case.steps {
