@@ -8,7 +8,7 @@ use crate::connectors::{ConnectorFactory, ConnectorRegistry, TableDescriptor};
 use crate::error::Error;
 use crate::expr::{CastMode, Expression};
 use crate::plan::logical::{LogicalPlan, Statement};
-use crate::types::{Schema, TimeAttribute};
+use crate::types::{Schema, SortKey, TimeAttribute};
 
 /// `'connector' = 'memory'` with the one option `rows`.
 struct MemoryConnector;
