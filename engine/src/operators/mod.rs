@@ -18,6 +18,7 @@ mod output;
 mod row_equality;
 mod session_window;
 mod sink;
+mod sink_upsert_materializer;
 mod source;
 mod temporal_join;
 #[cfg(test)]
@@ -45,7 +46,10 @@ pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
-pub use sink::{NotNullEnforcer, SinkOperator};
+pub use sink::{NotNullEnforcer, SinkOperator, SinkSpec, TypeLengthEnforcer};
+pub use sink_upsert_materializer::{
+    OnConflict, SinkUpsertMaterializerOperator, SinkUpsertMaterializerSpec,
+};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
 pub use temporal_join::{TemporalJoinOperator, TemporalJoinSide, TemporalJoinSpec};
 pub use union::UnionOperator;
