@@ -8,6 +8,7 @@ mod calc;
 mod context;
 mod correlate;
 mod expand;
+mod group_aggregate;
 mod key_hash;
 mod late_rows;
 mod local_window_aggregate;
@@ -33,6 +34,9 @@ pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
 pub use expand::ExpandOperator;
+pub use group_aggregate::{
+    GroupAggregateOperator, GroupAggregateSpec, LocalGroupAggregateOperator,
+};
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
