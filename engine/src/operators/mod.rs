@@ -3,6 +3,7 @@
 //! Doors: `operators` use `types`, `stream`, `expr`, `functions`, `window`, `watermark` and `state`; only `source.rs`,
 //! `values.rs` and `sink.rs` touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
 
+mod bundle;
 mod calc;
 mod context;
 mod correlate;
@@ -16,6 +17,7 @@ mod output;
 mod session_window;
 mod sink;
 mod source;
+mod temporal_join;
 #[cfg(test)]
 pub(crate) mod test_bench;
 mod union;
@@ -28,6 +30,7 @@ mod window_rank;
 mod window_reduce;
 mod window_table_function;
 
+pub use bundle::{Bundle, BundlePart};
 pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
@@ -41,6 +44,7 @@ pub use output::{LateRows, Output};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
+pub use temporal_join::{TemporalJoinOperator, TemporalJoinSide, TemporalJoinSpec};
 pub use union::UnionOperator;
 pub use values::ValuesSource;
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};

@@ -7,4 +7,5 @@ mod cases;
 mod docs;
 mod doors;
 mod jobs;
+mod random_queries;
 mod random_windows;
