@@ -9,6 +9,7 @@ mod context;
 mod correlate;
 mod expand;
 mod group_aggregate;
+mod join;
 mod key_hash;
 mod late_rows;
 mod local_window_aggregate;
@@ -38,6 +39,7 @@ pub use expand::ExpandOperator;
 pub use group_aggregate::{
     GroupAggregateOperator, GroupAggregateSpec, LocalGroupAggregateOperator,
 };
+pub use join::{JoinOperator, JoinSide, JoinSpec, RowIdentity};
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
