@@ -5,8 +5,10 @@
 
 mod bundle;
 mod calc;
+mod changelog_normalize;
 mod context;
 mod correlate;
+mod drop_update_before;
 mod expand;
 mod group_aggregate;
 mod join;
@@ -15,6 +17,7 @@ mod late_rows;
 mod local_window_aggregate;
 mod operator;
 mod output;
+mod row_equality;
 mod session_window;
 mod sink;
 mod source;
@@ -33,8 +36,10 @@ mod window_table_function;
 
 pub use bundle::{Bundle, BundlePart};
 pub use calc::{CalcOperator, CalcSpec};
+pub use changelog_normalize::{ChangelogNormalizeOperator, ChangelogNormalizeSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
+pub use drop_update_before::DropUpdateBeforeOperator;
 pub use expand::ExpandOperator;
 pub use group_aggregate::{
     GroupAggregateOperator, GroupAggregateSpec, LocalGroupAggregateOperator,
