@@ -8,7 +8,7 @@ use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan};
 use super::explain::describe;
 use super::nodes::*;
 use crate::error::{Error, Result};
-use crate::types::{ChangelogMode, RowKind};
+use crate::types::{ChangelogMode, JoinKind, RowKind};
 
 /// What kinds a node takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,31 @@ pub(crate) fn produced_mode(kind: &ExecNodeKind, inputs: &[ChangelogMode]) -> Ch
             .copied()
             .reduce(ChangelogMode::union)
             .unwrap_or(ChangelogMode::INSERT_ONLY),
+        ExecNodeKind::ChangelogNormalize(_) => ChangelogMode::RETRACT,
+        ExecNodeKind::DropUpdateBefore(_) => inputs[0].without(RowKind::UpdateBefore),
+        ExecNodeKind::MiniBatchAssigner(_) | ExecNodeKind::TemporalSort(_) => inputs[0],
+        ExecNodeKind::GroupAggregate(node) => group_mode(&node.spec, inputs[0]),
+        ExecNodeKind::GlobalGroupAggregate(node) => group_mode(&node.spec, inputs[0]),
+        ExecNodeKind::LocalGroupAggregate(_) => inputs[0],
+        ExecNodeKind::Deduplicate(deduplicate) => match deduplicate.keep {
+            KeepRow::First => ChangelogMode::INSERT_ONLY,
+            KeepRow::Last => ChangelogMode::RETRACT,
+        },
+        ExecNodeKind::Rank(rank) => match rank.form {
+            RankForm::Limit if inputs[0].is_insert_only() => ChangelogMode::INSERT_ONLY,
+            _ => ChangelogMode::RETRACT,
+        },
+        ExecNodeKind::OverAggregate(over) if !over.is_time_ordered => ChangelogMode::RETRACT,
+        ExecNodeKind::OverAggregate(_)
+        | ExecNodeKind::IntervalJoin(_)
+        | ExecNodeKind::TemporalJoin(_) => inputs[0],
+        ExecNodeKind::LookupJoin(_) => inputs[0],
+        ExecNodeKind::Join(join) => match join.kind {
+            JoinKind::Inner | JoinKind::Semi => inputs[0].union(inputs[1]),
+            _ => ChangelogMode::of(&[RowKind::Insert, RowKind::Delete])
+                .union(inputs[0])
+                .union(inputs[1]),
+        },
         ExecNodeKind::Values(_)
         | ExecNodeKind::WindowAggregate(_)
         | ExecNodeKind::LocalWindowAggregate(_)
@@ -56,12 +81,24 @@ pub(crate) fn produced_mode(kind: &ExecNodeKind, inputs: &[ChangelogMode]) -> Ch
     }
 }
 
+/// A group appears, changes, and goes if rows are taken back. Without aggregates it never changes.
+fn group_mode(spec: &GroupAggregateSpec, input: ChangelogMode) -> ChangelogMode {
+    let kinds: &[RowKind] = match (spec.aggregates.is_empty(), input.is_insert_only()) {
+        (true, true) => &[RowKind::Insert],
+        (true, false) => &[RowKind::Insert, RowKind::Delete],
+        (false, true) => &[RowKind::Insert, RowKind::UpdateBefore, RowKind::UpdateAfter],
+        (false, false) => &RowKind::ALL,
+    };
+    ChangelogMode::of(kinds)
+}
+
 fn takes(kind: &ExecNodeKind) -> Takes {
     match kind {
         ExecNodeKind::LocalWindowAggregate(_)
         | ExecNodeKind::WindowRank(_)
         | ExecNodeKind::WindowDeduplicate(_)
-        | ExecNodeKind::WindowJoin(_) => Takes::InsertOnly,
+        | ExecNodeKind::WindowJoin(_)
+        | ExecNodeKind::IntervalJoin(_) => Takes::InsertOnly,
         // A session that loses a row would have to be split again.
         ExecNodeKind::WindowTableFunction(function)
             if matches!(
@@ -79,7 +116,11 @@ fn asks(kind: &ExecNodeKind, input: &ExecNode) -> Asks {
     match kind {
         ExecNodeKind::WindowAggregate(_)
         | ExecNodeKind::GlobalWindowAggregate(_)
-        | ExecNodeKind::GroupWindowAggregate(_) => Asks::OldRows,
+        | ExecNodeKind::GroupWindowAggregate(_)
+        | ExecNodeKind::GroupAggregate(_)
+        | ExecNodeKind::LocalGroupAggregate(_)
+        | ExecNodeKind::Rank(_)
+        | ExecNodeKind::OverAggregate(_) => Asks::OldRows,
         ExecNodeKind::Calc(calc) if !keeps_whole_keys(calc, input) => Asks::OldRows,
         ExecNodeKind::Sink(sink) if sink_takes_old_rows(sink) => Asks::OldRows,
         ExecNodeKind::Sink(_) => Asks::Nothing,
@@ -92,11 +133,9 @@ fn keeps_whole_keys(calc: &CalcNode, input: &ExecNode) -> bool {
     let Some(condition) = &calc.condition else {
         return true;
     };
-    let key = input.upsert_key.as_deref().unwrap_or_default();
-    condition
-        .columns()
-        .iter()
-        .all(|column| key.contains(column))
+    let columns = condition.columns();
+    let within = |key: &Vec<usize>| columns.iter().all(|column| key.contains(column));
+    input.upsert_keys.iter().any(within)
 }
 
 fn sink_takes_old_rows(sink: &SinkNode) -> bool {

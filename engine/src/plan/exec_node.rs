@@ -41,8 +41,9 @@ pub struct ExecNode {
     /// Number of its subtasks. Nodes of different parallelism have an exchange between them, whose own parallelism is
     /// that of its consumers.
     pub parallelism: usize,
-    /// Columns that name a row: a later row with the same values replaces or removes the earlier one, or there is none.
-    pub upsert_key: Option<Vec<usize>>,
+    /// Sets of columns that each name a row: a later row with the same values replaces or removes the earlier one, or there is
+    /// none. Smallest first; empty: nothing names a row.
+    pub upsert_keys: Vec<Vec<usize>>,
     /// The name of its state, the same for every planning of the same query: a word for the kind and a hash of what it
     /// computes from what. Neither parallelism, nor exchanges, nor whether an aggregation has one phase or two take part
     /// (a global aggregation goes on where a one-phase one stopped).
@@ -88,6 +89,34 @@ pub enum ExecNodeKind {
     WindowDeduplicate(WindowDeduplicateNode),
     /// Joins rows of the same window.
     WindowJoin(WindowJoinNode),
+    /// Restores the rows before updates of an upsert stream.
+    ChangelogNormalize(ChangelogNormalizeNode),
+    /// Leaves out the rows before updates.
+    DropUpdateBefore(DropUpdateBeforeNode),
+    /// Marks where mini-batch bundles end.
+    MiniBatchAssigner(MiniBatchAssignerNode),
+    /// Aggregates by key, in one phase.
+    GroupAggregate(GroupAggregateNode),
+    /// Folds the rows of a bundle before the exchange.
+    LocalGroupAggregate(LocalGroupAggregateNode),
+    /// Merges what was folded before the exchange.
+    GlobalGroupAggregate(GlobalGroupAggregateNode),
+    /// The first or the last row of each key by a time attribute.
+    Deduplicate(DeduplicateNode),
+    /// Top-N, ORDER BY with LIMIT, and LIMIT.
+    Rank(RankNode),
+    /// Rows in the order of event time.
+    TemporalSort(TemporalSortNode),
+    /// Aggregates over the rows before each row.
+    OverAggregate(OverAggregateNode),
+    /// Joins two changelogs.
+    Join(JoinNode),
+    /// Joins rows whose times lie within bounds of each other.
+    IntervalJoin(IntervalJoinNode),
+    /// Joins each row with the version valid at its event time.
+    TemporalJoin(TemporalJoinNode),
+    /// Joins each row with what an external table holds.
+    LookupJoin(LookupJoinNode),
     /// Writes to a table or hands rows to the caller.
     Sink(SinkNode),
     /// Writes late rows of all window operators.
@@ -117,6 +146,13 @@ impl ExecPlan {
     }
 }
 
+impl ExecNode {
+    /// The smallest set of columns that names a row.
+    pub fn upsert_key(&self) -> Option<&[usize]> {
+        self.upsert_keys.first().map(Vec::as_slice)
+    }
+}
+
 impl ExecNodeKind {
     /// Flink's name of the node.
     pub fn name(&self) -> &'static str {
@@ -137,6 +173,20 @@ impl ExecNodeKind {
             ExecNodeKind::WindowRank(_) => "WindowRank",
             ExecNodeKind::WindowDeduplicate(_) => "WindowDeduplicate",
             ExecNodeKind::WindowJoin(_) => "WindowJoin",
+            ExecNodeKind::ChangelogNormalize(_) => "ChangelogNormalize",
+            ExecNodeKind::DropUpdateBefore(_) => "DropUpdateBefore",
+            ExecNodeKind::MiniBatchAssigner(_) => "MiniBatchAssigner",
+            ExecNodeKind::GroupAggregate(_) => "GroupAggregate",
+            ExecNodeKind::LocalGroupAggregate(_) => "LocalGroupAggregate",
+            ExecNodeKind::GlobalGroupAggregate(_) => "GlobalGroupAggregate",
+            ExecNodeKind::Deduplicate(_) => "Deduplicate",
+            ExecNodeKind::Rank(rank) => rank.form.name(),
+            ExecNodeKind::TemporalSort(_) => "TemporalSort",
+            ExecNodeKind::OverAggregate(_) => "OverAggregate",
+            ExecNodeKind::Join(_) => "Join",
+            ExecNodeKind::IntervalJoin(_) => "IntervalJoin",
+            ExecNodeKind::TemporalJoin(_) => "TemporalJoin",
+            ExecNodeKind::LookupJoin(_) => "LookupJoin",
             ExecNodeKind::Sink(_) => "Sink",
             ExecNodeKind::LateRowsSink(_) => "LateRowsSink",
         }
@@ -151,6 +201,11 @@ impl ExecNodeKind {
             ExecNodeKind::Expand(expand) => expand.projections.iter().flatten().collect(),
             ExecNodeKind::Correlate(correlate) => vec![&correlate.collection],
             ExecNodeKind::WindowJoin(join) => join.condition.iter().collect(),
+            ExecNodeKind::ChangelogNormalize(normalize) => normalize.condition.iter().collect(),
+            ExecNodeKind::Join(join) => join.condition.iter().collect(),
+            ExecNodeKind::IntervalJoin(join) => join.condition.iter().collect(),
+            ExecNodeKind::TemporalJoin(join) => join.condition.iter().collect(),
+            ExecNodeKind::LookupJoin(join) => join.condition.iter().collect(),
             _ => vec![],
         }
     }

@@ -71,7 +71,7 @@ impl GraphBuilder {
         self.nodes.push(ExecNode {
             id,
             changelog_mode: produced_mode(&kind, &modes),
-            upsert_key: facts.upsert_key.clone(),
+            upsert_keys: facts.upsert_keys.clone(),
             kind,
             inputs,
             schema,

@@ -84,6 +84,12 @@ pub enum LogicalPlan {
     RowNumber(RowNumber),
     /// A join of two tables.
     Join(Join),
+    /// Aggregates and their like with OVER.
+    Over(Over),
+    /// ORDER BY, OFFSET and LIMIT of a query.
+    Sort(Sort),
+    /// INTERSECT and EXCEPT.
+    SetOperation(SetOperation),
 }
 
 /// See [`LogicalPlan::Scan`].
@@ -180,6 +186,8 @@ pub struct Aggregate {
     pub aggregates: Vec<AggregateCall>,
     /// `GROUP BY TUMBLE(ts, …)` and friends.
     pub legacy_window: Option<LegacyWindow>,
+    /// How long a group is remembered, from a STATE_TTL hint; milliseconds, 0 for ever.
+    pub state_ttl_ms: Option<u64>,
     /// Where GROUP BY stands in the SQL text.
     pub position: Position,
 }
@@ -219,8 +227,80 @@ pub struct Join {
     pub kind: JoinKind,
     /// BOOLEAN over the left columns, then the right ones.
     pub condition: Expression,
+    /// `FOR SYSTEM_TIME AS OF l.ts` behind the right table: the left column that tells the time, a time attribute. In event time
+    /// the right side is a versioned table, in processing time one to look up.
+    pub as_of: Option<usize>,
+    /// How long rows of the left and of the right side are remembered, from a STATE_TTL hint; milliseconds, 0 for ever.
+    pub state_ttl_ms: [Option<u64>; 2],
     /// Where JOIN stands in the SQL text.
     pub position: Position,
+}
+
+/// See [`LogicalPlan::Over`]. Its columns are the input's, then the results of the calls.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Over {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// PARTITION BY.
+    pub partition_by: Vec<usize>,
+    /// ORDER BY.
+    pub order_by: Vec<SortKey>,
+    /// Which rows before the current one count.
+    pub frame: OverFrame,
+    /// The calls over input columns: aggregates, and functions of rows such as LAG, whose offset and default are columns too.
+    pub calls: Vec<AggregateCall>,
+    /// Where the first of them stands in the SQL text.
+    pub position: Position,
+}
+
+/// The frame of OVER, from so far before the current row to the current row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OverFrame {
+    /// `ROWS BETWEEN n PRECEDING AND CURRENT ROW`; `None`: UNBOUNDED.
+    Rows(Option<u64>),
+    /// `RANGE BETWEEN INTERVAL … PRECEDING AND CURRENT ROW`, in milliseconds; `None`: UNBOUNDED. Rows of equal time are peers.
+    Range(Option<i64>),
+}
+
+/// See [`LogicalPlan::Sort`]. Its columns are the input's.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sort {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// ORDER BY; empty where there is only OFFSET or LIMIT.
+    pub order_by: Vec<SortKey>,
+    /// How many rows are left out at the beginning.
+    pub offset: u64,
+    /// How many rows stay behind those; `None`: all.
+    pub fetch: Option<u64>,
+    /// Where ORDER BY or LIMIT stands in the SQL text.
+    pub position: Position,
+}
+
+/// See [`LogicalPlan::SetOperation`]. NULLs are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SetOperation {
+    /// Which.
+    pub kind: SetOperationKind,
+    /// ALL: equal rows count as often as they come.
+    pub all: bool,
+    /// The left rows.
+    pub left: Box<LogicalPlan>,
+    /// The right rows, with columns of equal types.
+    pub right: Box<LogicalPlan>,
+    /// The left input's names.
+    pub schema: Schema,
+    /// Where it stands in the SQL text.
+    pub position: Position,
+}
+
+/// The set operations besides UNION.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SetOperationKind {
+    /// INTERSECT.
+    Intersect,
+    /// EXCEPT.
+    Except,
 }
 
 /// A statement that runs as a job.
@@ -239,8 +319,21 @@ pub struct Insert {
     pub table: Arc<TableSpec>,
     /// The rows.
     pub query: LogicalPlan,
+    /// `ON CONFLICT DO …`.
+    pub on_conflict: Option<OnConflict>,
     /// Where the sink is named in the SQL text.
     pub position: Position,
+}
+
+/// What an upsert sink does with rows of several keys of the query that have one primary key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OnConflict {
+    /// The first row of a primary key stays.
+    DoNothing,
+    /// The job fails.
+    DoError,
+    /// The last row wins; when it goes, the one before comes back.
+    DoDeduplicate,
 }
 
 impl LogicalPlan {
@@ -257,6 +350,9 @@ impl LogicalPlan {
             LogicalPlan::Aggregate(aggregate) => aggregate.schema(),
             LogicalPlan::RowNumber(number) => number.schema(),
             LogicalPlan::Join(join) => join.schema(),
+            LogicalPlan::Over(over) => over.schema(),
+            LogicalPlan::Sort(sort) => sort.input.schema(),
+            LogicalPlan::SetOperation(operation) => operation.schema.clone(),
         }
     }
 }
@@ -339,6 +435,16 @@ impl RowNumber {
             &self.name,
             LogicalType::not_null(TypeRoot::BigInt),
         ));
+        Schema::new(fields)
+    }
+}
+
+impl Over {
+    /// The input's columns, then the results.
+    pub fn schema(&self) -> Schema {
+        let mut fields = self.input.schema().fields;
+        let results = self.calls.iter();
+        fields.extend(results.map(|call| Field::new(&call.name, call.logical_type.clone())));
         Schema::new(fields)
     }
 }

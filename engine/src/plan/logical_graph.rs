@@ -103,6 +103,9 @@ impl LogicalPlan {
             LogicalPlan::Aggregate(aggregate) => vec![&aggregate.input],
             LogicalPlan::RowNumber(number) => vec![&number.input],
             LogicalPlan::Join(join) => vec![&join.left, &join.right],
+            LogicalPlan::Over(over) => vec![&over.input],
+            LogicalPlan::Sort(sort) => vec![&sort.input],
+            LogicalPlan::SetOperation(operation) => vec![&operation.left, &operation.right],
         }
     }
 
@@ -124,6 +127,12 @@ impl LogicalPlan {
             LogicalPlan::Join(join) => {
                 apply(&mut join.left);
                 apply(&mut join.right);
+            }
+            LogicalPlan::Over(over) => apply(&mut over.input),
+            LogicalPlan::Sort(sort) => apply(&mut sort.input),
+            LogicalPlan::SetOperation(operation) => {
+                apply(&mut operation.left);
+                apply(&mut operation.right);
             }
         }
         self

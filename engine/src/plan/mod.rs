@@ -22,6 +22,7 @@ mod physical;
 mod relation;
 mod row_logic;
 mod rules;
+mod upsert_keys;
 mod window_properties;
 
 pub use exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};

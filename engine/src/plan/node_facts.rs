@@ -24,7 +24,7 @@ pub(crate) enum Placement {
 pub(crate) struct NodeFacts {
     pub(crate) placement: Placement,
     pub(crate) window: Option<WindowProperties>,
-    pub(crate) upsert_key: Option<Vec<usize>>,
+    pub(crate) upsert_keys: Vec<Vec<usize>>,
 }
 
 /// An input with what is known about it.
@@ -35,7 +35,7 @@ pub(crate) fn facts_of(kind: &ExecNodeKind, inputs: &[Input], schema: &Schema) -
     NodeFacts {
         placement: placement(kind, inputs),
         window: window(kind, inputs, schema),
-        upsert_key: upsert_key(kind, inputs),
+        upsert_keys: super::upsert_keys::upsert_keys(kind, inputs),
     }
 }
 
@@ -72,20 +72,37 @@ fn placement(kind: &ExecNodeKind, inputs: &[Input]) -> Placement {
             Placement::Hash(keys),
         ) if *keys == spec.keys => Placement::Hash((0..keys.len()).collect()),
         (ExecNodeKind::GlobalWindowAggregate(_), placement) => placement.clone(),
-        (ExecNodeKind::WindowJoin(join), _) => join_placement(join, inputs),
+        (ExecNodeKind::GroupAggregate(aggregate), Placement::Hash(keys))
+            if *keys == aggregate.spec.grouping =>
+        {
+            Placement::Hash((0..keys.len()).collect())
+        }
+        (ExecNodeKind::GlobalGroupAggregate(_), placement) => placement.clone(),
+        (ExecNodeKind::Join(join), _) => joined_hash(join.kind, &join.keys, inputs),
+        (ExecNodeKind::IntervalJoin(join), _) => joined_hash(join.kind, &join.keys, inputs),
+        (ExecNodeKind::WindowJoin(join), _) => joined_hash(join.kind, &join.keys, inputs),
         (
             ExecNodeKind::WatermarkAssigner(_)
             | ExecNodeKind::Correlate(_)
             | ExecNodeKind::WindowTableFunction(_)
             | ExecNodeKind::WindowRank(_)
-            | ExecNodeKind::WindowDeduplicate(_),
+            | ExecNodeKind::WindowDeduplicate(_)
+            | ExecNodeKind::ChangelogNormalize(_)
+            | ExecNodeKind::DropUpdateBefore(_)
+            | ExecNodeKind::MiniBatchAssigner(_)
+            | ExecNodeKind::Deduplicate(_)
+            | ExecNodeKind::Rank(_)
+            | ExecNodeKind::TemporalSort(_)
+            | ExecNodeKind::OverAggregate(_)
+            | ExecNodeKind::TemporalJoin(_)
+            | ExecNodeKind::LookupJoin(_),
             placement,
         ) => placement.clone(),
         _ => Placement::Any,
     }
 }
 
-fn moved_hash(projection: &[crate::expr::Expression], keys: &[usize]) -> Placement {
+pub(super) fn moved_hash(projection: &[crate::expr::Expression], keys: &[usize]) -> Placement {
     let moved: Option<Vec<usize>> = keys
         .iter()
         .map(|key| {
@@ -109,14 +126,13 @@ fn expanded_hash(expand: &ExpandNode, keys: &[usize]) -> Placement {
     }
 }
 
-fn join_placement(join: &WindowJoinNode, inputs: &[Input]) -> Placement {
+fn joined_hash(kind: JoinKind, keys: &[JoinKey], inputs: &[Input]) -> Placement {
     let left_width = inputs[0].0.schema.len();
-    match join.kind {
+    match kind {
+        _ if keys.is_empty() => Placement::Any,
         JoinKind::Full => Placement::Any,
-        JoinKind::Right => {
-            Placement::Hash(join.keys.iter().map(|key| left_width + key.right).collect())
-        }
-        _ => Placement::Hash(join.keys.iter().map(|key| key.left).collect()),
+        JoinKind::Right => Placement::Hash(keys.iter().map(|key| left_width + key.right).collect()),
+        _ => Placement::Hash(keys.iter().map(|key| key.left).collect()),
     }
 }
 
@@ -151,9 +167,16 @@ fn window(kind: &ExecNodeKind, inputs: &[Input], schema: &Schema) -> Option<Wind
             Some(aggregated_window(spec))
         }
         ExecNodeKind::WindowJoin(join) => joined_window(join, inputs),
-        ExecNodeKind::Expand(_) | ExecNodeKind::LocalWindowAggregate(_) | ExecNodeKind::Sink(_) => {
-            None
-        }
+        ExecNodeKind::Expand(_)
+        | ExecNodeKind::LocalWindowAggregate(_)
+        | ExecNodeKind::GroupAggregate(_)
+        | ExecNodeKind::LocalGroupAggregate(_)
+        | ExecNodeKind::GlobalGroupAggregate(_)
+        | ExecNodeKind::Join(_)
+        | ExecNodeKind::IntervalJoin(_)
+        | ExecNodeKind::TemporalJoin(_)
+        | ExecNodeKind::LookupJoin(_)
+        | ExecNodeKind::Sink(_) => None,
         _ => first(),
     }
 }
@@ -187,82 +210,5 @@ fn joined_window(join: &WindowJoinNode, inputs: &[Input]) -> Option<WindowProper
         JoinKind::Left | JoinKind::Semi | JoinKind::Anti => left(),
         JoinKind::Right => right(),
         JoinKind::Full => None,
-    }
-}
-
-fn upsert_key(kind: &ExecNodeKind, inputs: &[Input]) -> Option<Vec<usize>> {
-    let first = || {
-        inputs
-            .first()
-            .and_then(|(_, facts)| facts.upsert_key.clone())
-    };
-    match kind {
-        ExecNodeKind::TableSourceScan(scan) => projected_primary_key(scan),
-        ExecNodeKind::Calc(calc) => match moved_hash(&calc.projection, &first()?) {
-            Placement::Hash(key) => Some(key),
-            _ => None,
-        },
-        ExecNodeKind::WindowAggregate(WindowAggregateNode { spec })
-        | ExecNodeKind::GlobalWindowAggregate(GlobalWindowAggregateNode { spec, .. })
-        | ExecNodeKind::GroupWindowAggregate(GroupWindowAggregateNode { spec }) => {
-            aggregated_key(spec)
-        }
-        ExecNodeKind::WindowRank(rank) => {
-            let width = inputs[0].0.schema.len();
-            let ranked = rank.output_rank.then(|| {
-                let mut key = rank.partition_by.clone();
-                key.extend([rank.window_start, rank.window_end, width]);
-                key
-            });
-            first().or(ranked)
-        }
-        ExecNodeKind::WindowDeduplicate(deduplicate) => {
-            let mut key = deduplicate.partition_by.clone();
-            key.extend([deduplicate.window_start, deduplicate.window_end]);
-            Some(key)
-        }
-        ExecNodeKind::WindowJoin(join) => joined_key(join, inputs),
-        ExecNodeKind::WatermarkAssigner(_) | ExecNodeKind::Exchange(_) => first(),
-        _ => None,
-    }
-}
-
-fn projected_primary_key(scan: &TableSourceScanNode) -> Option<Vec<usize>> {
-    let table = &scan.table;
-    let key: Option<Vec<usize>> = table
-        .primary_key
-        .iter()
-        .map(|column| table.projection.iter().position(|at| at == column))
-        .collect();
-    key.filter(|key| !key.is_empty())
-}
-
-/// Keys and one bound name a row; without a bound in the output nothing does.
-fn aggregated_key(spec: &WindowAggregateSpec) -> Option<Vec<usize>> {
-    let bounds = |column: &WindowColumn| *column != WindowColumn::Time;
-    let first = spec.keys.len() + spec.aggregates.len();
-    let mut key: Vec<usize> = (0..spec.keys.len()).collect();
-    let bound = spec.window_columns.iter().filter(|c| bounds(c)).count();
-    key.extend(
-        (0..spec.window_columns.len())
-            .filter_map(|index| bounds(&spec.window_columns[index]).then_some(first + index)),
-    );
-    (bound > 0).then_some(key)
-}
-
-fn joined_key(join: &WindowJoinNode, inputs: &[Input]) -> Option<Vec<usize>> {
-    let width = inputs[0].0.schema.len();
-    let left = inputs[0].1.upsert_key.clone()?;
-    match join.kind {
-        JoinKind::Semi | JoinKind::Anti => Some(left),
-        JoinKind::Inner => {
-            let right = inputs[1].1.upsert_key.as_ref()?;
-            Some(
-                left.into_iter()
-                    .chain(right.iter().map(|c| width + c))
-                    .collect(),
-            )
-        }
-        _ => None,
     }
 }

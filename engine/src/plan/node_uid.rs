@@ -24,6 +24,7 @@ pub(crate) fn assign_uids(plan: &mut ExecPlan) {
 fn digest(plan: &ExecPlan, node: &ExecNode, uids: &[String]) -> String {
     let attributes = match &node.kind {
         ExecNodeKind::GlobalWindowAggregate(aggregate) => aggregate.as_one_phase(),
+        ExecNodeKind::GlobalGroupAggregate(aggregate) => aggregate.as_one_phase(),
         _ => attributes(plan, node),
     };
     let mut digest = String::from(word(&node.kind));
@@ -42,9 +43,9 @@ fn computing(plan: &ExecPlan, consumer: &ExecNodeKind, input: NodeId) -> NodeId 
     let node = plan.node(input);
     match (&node.kind, consumer) {
         (ExecNodeKind::Exchange(_), _) => computing(plan, consumer, node.inputs[0]),
-        (ExecNodeKind::LocalWindowAggregate(_), ExecNodeKind::GlobalWindowAggregate(_)) => {
-            computing(plan, consumer, node.inputs[0])
-        }
+        (ExecNodeKind::LocalWindowAggregate(_), ExecNodeKind::GlobalWindowAggregate(_))
+        | (ExecNodeKind::LocalGroupAggregate(_), ExecNodeKind::GlobalGroupAggregate(_))
+        | (ExecNodeKind::MiniBatchAssigner(_), _) => computing(plan, consumer, node.inputs[0]),
         _ => input,
     }
 }
@@ -68,6 +69,20 @@ fn word(kind: &ExecNodeKind) -> &'static str {
         ExecNodeKind::WindowRank(_) => "window-rank",
         ExecNodeKind::WindowDeduplicate(_) => "window-deduplicate",
         ExecNodeKind::WindowJoin(_) => "window-join",
+        ExecNodeKind::ChangelogNormalize(_) => "changelog-normalize",
+        ExecNodeKind::DropUpdateBefore(_) => "drop-update-before",
+        ExecNodeKind::MiniBatchAssigner(_) => "mini-batch-assigner",
+        ExecNodeKind::GroupAggregate(_) => "group-aggregate",
+        ExecNodeKind::LocalGroupAggregate(_) => "local-group-aggregate",
+        ExecNodeKind::GlobalGroupAggregate(_) => "group-aggregate",
+        ExecNodeKind::Deduplicate(_) => "deduplicate",
+        ExecNodeKind::Rank(_) => "rank",
+        ExecNodeKind::TemporalSort(_) => "temporal-sort",
+        ExecNodeKind::OverAggregate(_) => "over-aggregate",
+        ExecNodeKind::Join(_) => "join",
+        ExecNodeKind::IntervalJoin(_) => "interval-join",
+        ExecNodeKind::TemporalJoin(_) => "temporal-join",
+        ExecNodeKind::LookupJoin(_) => "lookup-join",
         ExecNodeKind::Sink(_) => "sink",
         ExecNodeKind::LateRowsSink(_) => "late-rows-sink",
     }

@@ -115,6 +115,13 @@ impl<'a> Planner<'a> {
             LogicalPlan::Aggregate(aggregate) => self.aggregate(id, aggregate),
             LogicalPlan::RowNumber(number) => self.row_number(id, number),
             LogicalPlan::Join(join) => self.join(id, join),
+            LogicalPlan::Over(over) => self.over(id, over),
+            LogicalPlan::Sort(sort) => self.sort(id, sort),
+            LogicalPlan::SetOperation(operation) => Err(crate::error::Error::unsupported(format!(
+                "{:?}",
+                operation.kind
+            ))
+            .at(operation.position.0)),
         }
     }
 

@@ -212,6 +212,7 @@ impl Grouping {
             },
             aggregates,
             legacy_window,
+            state_ttl_ms: None,
             position: self.position,
         })
     }

@@ -32,6 +32,7 @@ impl Binder<'_> {
         Ok(Insert {
             query: project(plan, &fields, items),
             table: Arc::new(table),
+            on_conflict: None,
             position: Position(place),
         })
     }

@@ -270,6 +270,8 @@ pub(super) fn join(
         right: Box::new(right.plan),
         kind,
         condition,
+        as_of: None,
+        state_ttl_ms: [None; 2],
         position,
     });
     let schema = plan.schema();
@@ -357,7 +359,12 @@ pub(super) fn window_bounds(plan: &LogicalPlan) -> Option<(usize, usize)> {
         }
         LogicalPlan::Join(join) => is_window_join(&join.left, &join.right, &join.condition)
             .then(|| window_bounds(&join.left))?,
-        LogicalPlan::Scan(_) | LogicalPlan::Values(_) | LogicalPlan::Union(_) => None,
+        LogicalPlan::Over(over) => window_bounds(&over.input),
+        LogicalPlan::Sort(sort) => window_bounds(&sort.input),
+        LogicalPlan::Scan(_)
+        | LogicalPlan::Values(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::SetOperation(_) => None,
     }
 }
 

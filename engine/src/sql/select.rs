@@ -353,6 +353,7 @@ fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
         grouping_sets: vec![],
         aggregates: vec![],
         legacy_window: None,
+        state_ttl_ms: None,
         position,
     });
     if windowed {

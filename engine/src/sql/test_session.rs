@@ -8,7 +8,7 @@ use crate::connectors::{ConnectorFactory, ConnectorRegistry, TableDescriptor};
 use crate::error::Error;
 use crate::expr::{CastMode, Expression};
 use crate::plan::logical::{LogicalPlan, Statement};
-use crate::types::{Schema, TimeAttribute};
+use crate::types::{Schema, SortKey, TimeAttribute};
 
 /// `'connector' = 'memory'` with the one option `rows`.
 struct MemoryConnector;
@@ -149,6 +149,19 @@ fn numbered(expression: &Expression) -> String {
     expression.clone().transform(rename).to_string()
 }
 
+fn order(keys: &[SortKey]) -> String {
+    let keys = keys.iter().map(|key| {
+        let direction = if key.descending { "desc" } else { "asc" };
+        let nulls = if key.nulls_first {
+            "nulls first"
+        } else {
+            "nulls last"
+        };
+        format!("${} {direction} {nulls}", key.column)
+    });
+    keys.collect::<Vec<_>>().join(", ")
+}
+
 fn node(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
     let line = match plan {
         LogicalPlan::Scan(scan) => format!("Scan {}", scan.table.descriptor.name),
@@ -206,38 +219,44 @@ fn node(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
             }
             text
         }
-        LogicalPlan::RowNumber(number) => {
-            let keys = number.order_by.iter().map(|key| {
-                let direction = if key.descending { "desc" } else { "asc" };
-                let nulls = if key.nulls_first {
-                    "nulls first"
-                } else {
-                    "nulls last"
-                };
-                format!("${} {direction} {nulls}", key.column)
-            });
+        LogicalPlan::RowNumber(number) => format!(
+            "RowNumber {} by {:?} order {}",
+            number.name,
+            number.partition_by,
+            order(&number.order_by)
+        ),
+        LogicalPlan::Join(join) => {
+            let as_of = join.as_of.map(|column| format!(" as of ${column}"));
             format!(
-                "RowNumber {} by {:?} order {}",
-                number.name,
-                number.partition_by,
-                keys.collect::<Vec<_>>().join(", ")
+                "Join {:?} {}{}",
+                join.kind,
+                numbered(&join.condition),
+                as_of.unwrap_or_default()
             )
         }
-        LogicalPlan::Join(join) => format!("Join {:?} {}", join.kind, numbered(&join.condition)),
+        LogicalPlan::Over(over) => {
+            let calls = over.calls.iter().map(|call| call.to_string());
+            format!(
+                "Over by {:?} order {} {:?} calls {}",
+                over.partition_by,
+                order(&over.order_by),
+                over.frame,
+                calls.collect::<Vec<_>>().join(", ")
+            )
+        }
+        LogicalPlan::Sort(sort) => format!(
+            "Sort {} offset {} fetch {:?}",
+            order(&sort.order_by),
+            sort.offset,
+            sort.fetch
+        ),
+        LogicalPlan::SetOperation(operation) => {
+            let all = if operation.all { " all" } else { "" };
+            format!("{:?}{all}", operation.kind)
+        }
     };
     lines.push(format!("{}{line}", "  ".repeat(depth)));
-    let inputs: Vec<&LogicalPlan> = match plan {
-        LogicalPlan::Scan(_) | LogicalPlan::Values(_) => vec![],
-        LogicalPlan::Project(project) => vec![&project.input],
-        LogicalPlan::Filter(filter) => vec![&filter.input],
-        LogicalPlan::Unnest(unnest) => vec![&unnest.input],
-        LogicalPlan::Union(union) => union.inputs.iter().collect(),
-        LogicalPlan::WindowTableFunction(function) => vec![&function.input],
-        LogicalPlan::Aggregate(aggregate) => vec![&aggregate.input],
-        LogicalPlan::RowNumber(number) => vec![&number.input],
-        LogicalPlan::Join(join) => vec![&join.left, &join.right],
-    };
-    inputs
+    plan.inputs()
         .into_iter()
         .for_each(|input| node(input, depth + 1, lines));
 }

@@ -6,11 +6,15 @@ mod backend;
 #[cfg(test)]
 mod conformance;
 mod group_table;
+mod row_slab;
 mod row_store;
 mod snapshot;
+mod time_to_live;
 
 pub use backend::{HashMapStateBackend, StateBackend};
 pub use group_table::{GroupTable, Groups};
 pub(crate) use group_table::{fixed_array, is_fixed, with_fixed_values};
+pub use row_slab::RowSlab;
 pub use row_store::RowStore;
 pub use snapshot::{KEY_GROUP_COLUMN, StateSnapshot, StateTable, TableScope};
+pub use time_to_live::TimeToLive;

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt64Array};
 use arrow::compute;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
 
 use super::KEY_GROUP_COLUMN;
+use super::row_slab::without_slack;
 use crate::error::Result;
 use crate::stream::KeyGroup;
 
@@ -67,7 +68,7 @@ impl RowStore {
         }
         let blocks = self.namespaces.entry(namespace).or_default();
         blocks.push(Block {
-            rows: without_slack(rows)?,
+            rows: without_slack(&rows)?,
             hashes: hashes.to_vec(),
         });
         // Like a binary counter: a block joins its neighbour once it is about as big, so that each row is copied a few times.
@@ -176,20 +177,6 @@ fn runs(values: &[i64]) -> impl Iterator<Item = RangeInclusive<usize>> + '_ {
         next += run.len();
         first..=next - 1
     })
-}
-
-/// A copy where the rows are a small part of larger buffers, which they would keep alive.
-fn without_slack(rows: RecordBatch) -> Result<RecordBatch> {
-    let used: usize = rows
-        .columns()
-        .iter()
-        .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
-        .sum();
-    if rows.get_array_memory_size() <= 2 * used + 4096 {
-        return Ok(rows);
-    }
-    let indices = arrow::array::UInt32Array::from_iter_values(0..rows.num_rows() as u32);
-    Ok(compute::take_record_batch(&rows, &indices)?)
 }
 
 #[cfg(test)]

@@ -268,6 +268,7 @@ fn select_as_insert(query: LogicalPlan, time_zone: &str) -> Insert {
     Insert {
         table: Arc::new(table),
         query,
+        on_conflict: None,
         position: crate::expr::Position(Some(SqlPosition::START)),
     }
 }

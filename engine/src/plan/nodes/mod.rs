@@ -2,13 +2,24 @@
 
 mod attributes;
 mod calc;
+mod changelog_normalize;
 mod correlate;
+mod deduplicate;
+mod drop_update_before;
 mod exchange;
 mod expand;
+mod group_aggregate;
 mod group_window_aggregate;
+mod interval_join;
+mod join;
 mod late_rows_sink;
+mod lookup_join;
+mod mini_batch_assigner;
+mod over_aggregate;
+mod rank;
 mod sink;
 mod table_source_scan;
+mod temporal_join;
 mod union;
 mod values;
 mod watermark_assigner;
@@ -21,13 +32,26 @@ mod window_table_function;
 pub(crate) use attributes::{Attributes, Scope};
 
 pub use calc::CalcNode;
+pub use changelog_normalize::ChangelogNormalizeNode;
 pub use correlate::CorrelateNode;
+pub use deduplicate::DeduplicateNode;
+pub use drop_update_before::DropUpdateBeforeNode;
 pub use exchange::{Distribution, ExchangeNode};
 pub use expand::ExpandNode;
+pub use group_aggregate::{
+    GlobalGroupAggregateNode, GroupAggregateNode, GroupAggregateSpec, LocalGroupAggregateNode,
+};
 pub use group_window_aggregate::GroupWindowAggregateNode;
+pub use interval_join::IntervalJoinNode;
+pub use join::JoinNode;
 pub use late_rows_sink::LateRowsSinkNode;
+pub use lookup_join::{LookupJoinNode, LookupKey, LookupValue};
+pub use mini_batch_assigner::MiniBatchAssignerNode;
+pub use over_aggregate::OverAggregateNode;
+pub use rank::{RankForm, RankNode, RankRange, RankStrategy, TemporalSortNode};
 pub use sink::{NotNullEnforcer, SinkNode, SinkTarget};
 pub use table_source_scan::TableSourceScanNode;
+pub use temporal_join::TemporalJoinNode;
 pub use union::UnionNode;
 pub use values::ValuesNode;
 pub use watermark_assigner::WatermarkAssignerNode;

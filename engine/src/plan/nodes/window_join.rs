@@ -50,20 +50,6 @@ impl WindowJoinNode {
             );
             window(&self.window, &how)
         };
-        let mut parts: Vec<String> = self
-            .keys
-            .iter()
-            .map(|key| {
-                let sign = if key.null_safe {
-                    "IS NOT DISTINCT FROM"
-                } else {
-                    "="
-                };
-                let (left, right) = (&left.fields[key.left].name, &right.fields[key.right].name);
-                format!("({left} {sign} {right})")
-            })
-            .collect();
-        parts.extend(self.condition.iter().map(Expression::to_string));
         vec![
             (
                 "leftWindow",
@@ -76,13 +62,34 @@ impl WindowJoinNode {
             ("joinType", format!("{:?}Join", self.kind)),
             (
                 "where",
-                if parts.is_empty() {
-                    "true".to_string()
-                } else {
-                    parts.join(" AND ")
-                },
+                join_condition(&self.keys, self.condition.as_ref(), scope),
             ),
             ("select", names(scope.output())),
         ]
     }
+}
+
+/// The condition of a join: its equalities, then what else a pair must satisfy.
+pub(crate) fn join_condition(
+    keys: &[JoinKey],
+    condition: Option<&Expression>,
+    scope: &Scope,
+) -> String {
+    let (left, right) = (&scope.inputs[0].schema, &scope.inputs[1].schema);
+    let equalities = keys.iter().map(|key| {
+        let sign = if key.null_safe {
+            "IS NOT DISTINCT FROM"
+        } else {
+            "="
+        };
+        let (left, right) = (&left.fields[key.left].name, &right.fields[key.right].name);
+        format!("({left} {sign} {right})")
+    });
+    let parts: Vec<String> = equalities
+        .chain(condition.map(Expression::to_string))
+        .collect();
+    if parts.is_empty() {
+        return "true".to_string();
+    }
+    parts.join(" AND ")
 }

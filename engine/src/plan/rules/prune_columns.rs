@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::logical::{Aggregate, Join, JoinKind, LogicalPlan};
+use crate::plan::logical::{Aggregate, Join, JoinKind, LogicalPlan, Over};
 use crate::plan::logical_graph::{LogicalGraph, LogicalNode};
 use crate::types::{Schema, TypeRoot};
 
@@ -44,6 +44,8 @@ fn stand_in(node: &LogicalNode) -> Option<usize> {
         LogicalPlan::Filter(filter) => filter.condition.columns().first().copied(),
         LogicalPlan::WindowTableFunction(function) => Some(function.time_column),
         LogicalPlan::RowNumber(number) => number.order_by.first().map(|key| key.column),
+        LogicalPlan::Over(over) => over.order_by.first().map(|key| key.column),
+        LogicalPlan::Sort(sort) => sort.order_by.first().map(|key| key.column),
         _ => None,
     };
     read.or_else(|| narrowest(&node.schema))
@@ -103,6 +105,16 @@ fn asked_of_inputs(graph: &LogicalGraph, id: usize, required: &Columns) -> Vec<C
                 .chain(number.order_by.iter().map(|key| key.column))
                 .collect(),
         ],
+        LogicalPlan::Over(over) => vec![asked_by_over(over, required, width(0))],
+        LogicalPlan::Sort(sort) => vec![
+            required
+                .iter()
+                .copied()
+                .chain(sort.order_by.iter().map(|key| key.column))
+                .collect(),
+        ],
+        // Rows are compared as a whole.
+        LogicalPlan::SetOperation(_) => vec![(0..width(0)).collect(), (0..width(1)).collect()],
         LogicalPlan::Join(join) => {
             let required: Vec<usize> = required.iter().copied().collect();
             asked_by_join(join, &required, width(0)).into()
@@ -131,6 +143,22 @@ fn asked_by_aggregate(aggregate: &Aggregate, required: &Columns) -> Columns {
         .collect()
 }
 
+fn asked_by_over(over: &Over, required: &Columns, width: usize) -> Columns {
+    let calls = over
+        .calls
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| required.contains(&(width + index)));
+    required
+        .iter()
+        .copied()
+        .filter(|column| *column < width)
+        .chain(over.partition_by.iter().copied())
+        .chain(over.order_by.iter().map(|key| key.column))
+        .chain(calls.flat_map(|(_, call)| call.arguments.iter().copied().chain(call.filter)))
+        .collect()
+}
+
 /// Which columns of the left and of the right input a join reads or passes on.
 pub(super) fn asked_by_join(join: &Join, required: &[usize], left_width: usize) -> [Columns; 2] {
     let one_sided = matches!(join.kind, JoinKind::Semi | JoinKind::Anti);
@@ -139,6 +167,7 @@ pub(super) fn asked_by_join(join: &Join, required: &[usize], left_width: usize) 
         .copied()
         .filter(|column| !one_sided || *column < left_width)
         .chain(join.condition.columns())
+        .chain(join.as_of)
         .collect();
     let left = read.iter().copied().filter(|column| *column < left_width);
     let right = read

@@ -340,6 +340,7 @@ fn aggregated(
             .map(|(function, argument, name)| aggregate_call(&schema, function, *argument, name))
             .collect(),
         legacy_window: None,
+        state_ttl_ms: None,
         position: at(3, 7),
         input: Box::new(input),
     }
@@ -393,6 +394,8 @@ fn joined(
         right: Box::new(right),
         kind,
         condition: shift_right(condition, width),
+        as_of: None,
+        state_ttl_ms: [None; 2],
         position: at(4, 3),
     })
 }
@@ -447,6 +450,7 @@ fn insert(name: &str, query: LogicalPlan) -> Insert {
     Insert {
         table: Arc::new(sink(name, &query)),
         query,
+        on_conflict: None,
         position: at(1, 13),
     }
 }

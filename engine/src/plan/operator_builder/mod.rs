@@ -1,13 +1,14 @@
-//! Node to operator, one line a node. The only place in `plan` that names operators.
+//! Node to operator, one line a node. The only place in `plan` that names operators; what updates is in the files beside.
+
+mod changelog;
+mod group_aggregates;
+mod over;
+mod ranks;
+mod regular_joins;
+mod temporal_joins;
 
 use std::sync::Arc;
 
-use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
-use super::nodes::{
-    self, CalcNode, CorrelateNode, ExpandNode, GlobalWindowAggregateNode, LocalWindowAggregateNode,
-    SinkNode, SinkTarget, TableSourceScanNode, ValuesNode, WatermarkAssignerNode,
-    WindowDeduplicateNode, WindowJoinNode, WindowRankNode, WindowTableFunctionNode,
-};
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink, Source as _, TableDescriptor};
 use crate::error::{Error, Result};
@@ -20,6 +21,12 @@ use crate::operators::{
     WindowAggregateOperator, WindowDeduplicateOperator, WindowDeduplicateSpec, WindowJoinOperator,
     WindowJoinSide, WindowJoinSpec, WindowRankOperator, WindowRankSpec,
     WindowTableFunctionOperator, local_output_schema,
+};
+use crate::plan::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
+use crate::plan::nodes::{
+    self, CalcNode, CorrelateNode, ExpandNode, GlobalWindowAggregateNode, LocalWindowAggregateNode,
+    SinkNode, SinkTarget, TableSourceScanNode, ValuesNode, WatermarkAssignerNode,
+    WindowDeduplicateNode, WindowJoinNode, WindowRankNode, WindowTableFunctionNode,
 };
 use crate::runtime::SourceNode;
 use crate::state::{HashMapStateBackend, StateBackend};
@@ -35,6 +42,10 @@ pub(super) struct OperatorBuilder<'a> {
     connectors: &'a ConnectorRegistry,
     context: ExpressionContext,
     backend: Arc<dyn StateBackend>,
+    /// `table.exec.mini-batch.size` where mini-batch is on.
+    mini_batch_rows: Option<usize>,
+    /// `table.exec.state.ttl`, milliseconds; 0: never.
+    state_ttl_ms: u64,
     select_sink: Option<Arc<dyn Sink>>,
 }
 
@@ -53,9 +64,26 @@ impl<'a> OperatorBuilder<'a> {
             connectors,
             context,
             backend: Arc::new(HashMapStateBackend),
+            mini_batch_rows: mini_batch_rows(config),
+            state_ttl_ms: config.duration("table.exec.state.ttl").as_millis() as u64,
             select_sink,
         })
     }
+}
+
+fn mini_batch_rows(config: &SessionConfig) -> Option<usize> {
+    let is_on = |value: &str| value.eq_ignore_ascii_case("true");
+    if !config
+        .get("table.exec.mini-batch.enabled")
+        .is_some_and(is_on)
+    {
+        return None;
+    }
+    let size = config
+        .get("table.exec.mini-batch.size")?
+        .parse::<i64>()
+        .ok()?;
+    usize::try_from(size).ok().filter(|size| *size > 0)
 }
 
 impl OperatorBuilder<'_> {
@@ -172,6 +200,22 @@ impl OperatorBuilder<'_> {
                 self.window_deduplicate(node, deduplicate)
             }
             ExecNodeKind::WindowJoin(join) => self.window_join(node, join),
+            ExecNodeKind::ChangelogNormalize(normalize) => {
+                self.changelog_normalize(node, normalize)
+            }
+            ExecNodeKind::DropUpdateBefore(_) => self.drop_update_before(node),
+            ExecNodeKind::MiniBatchAssigner(assigner) => self.mini_batch_assigner(node, assigner),
+            ExecNodeKind::GroupAggregate(aggregate) => self.group_aggregate(node, aggregate),
+            ExecNodeKind::LocalGroupAggregate(local) => self.local_group_aggregate(node, local),
+            ExecNodeKind::GlobalGroupAggregate(global) => self.global_group_aggregate(node, global),
+            ExecNodeKind::Deduplicate(deduplicate) => self.deduplicate(node, deduplicate),
+            ExecNodeKind::Rank(rank) => self.rank(node, rank),
+            ExecNodeKind::TemporalSort(sort) => self.temporal_sort(node, sort),
+            ExecNodeKind::OverAggregate(over) => self.over_aggregate(node, over),
+            ExecNodeKind::Join(join) => self.join(node, join),
+            ExecNodeKind::IntervalJoin(join) => self.interval_join(node, join),
+            ExecNodeKind::TemporalJoin(join) => self.temporal_join(node, join),
+            ExecNodeKind::LookupJoin(join) => self.lookup_join(node, join),
             ExecNodeKind::TableSourceScan(_)
             | ExecNodeKind::Values(_)
             | ExecNodeKind::Exchange(_)
