@@ -8,3 +8,4 @@ mod docs;
 mod doors;
 mod jobs;
 mod random_windows;
+mod retail;
