@@ -67,7 +67,7 @@ CREATE TABLE store_sales_hourly (
 ) WITH ('connector' = 'filesystem', 'path' = 'out/retail/hourly', 'format' = 'json');
 
 -- … and found here, with the watermark that had closed its hour.
-CREATE TABLE late_lines (operator STRING, window_end TIMESTAMP(3), watermark TIMESTAMP(3), `row` STRING)
+CREATE TABLE late_lines (operator STRING, window_end TIMESTAMP(3), `watermark` TIMESTAMP(3), `row` STRING)
 WITH ('connector' = 'filesystem', 'path' = 'out/retail/late', 'format' = 'json');
 SET 'volley.late-rows.sink' = 'late_lines';
 
