@@ -3,6 +3,7 @@
 //! Doors: `operators` use `types`, `stream`, `expr`, `functions`, `window`, `watermark` and `state`; only `source.rs`,
 //! `values.rs` and `sink.rs` touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
 
+mod bundle;
 mod calc;
 mod context;
 mod correlate;
@@ -27,6 +28,7 @@ mod window_rank;
 mod window_reduce;
 mod window_table_function;
 
+pub use bundle::{Bundle, BundlePart};
 pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};

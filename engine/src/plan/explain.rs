@@ -6,13 +6,24 @@
 use std::collections::BTreeMap;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
+use super::explain_state::explain_state;
 use super::nodes::{Attributes, Scope, SinkTarget};
+use crate::config::SessionConfig;
 
-/// The text of EXPLAIN: the heading, then a tree for each sink. `changelog_mode` adds the kinds of rows of each node.
-pub fn explain(plan: &ExecPlan, changelog_mode: bool) -> String {
+/// What EXPLAIN shows beside the plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ExplainDetails {
+    /// The kinds of rows that each node gives: CHANGELOG_MODE.
+    pub changelog_mode: bool,
+    /// What each node keeps: STATE.
+    pub state: bool,
+}
+
+/// The text of EXPLAIN: the heading, then a tree for each sink, then the details.
+pub fn explain(plan: &ExecPlan, config: &SessionConfig, details: ExplainDetails) -> String {
     let mut tree = Tree {
         plan,
-        changelog_mode,
+        changelog_mode: details.changelog_mode,
         consumers: plan.consumers().iter().map(Vec::len).collect(),
         reused: BTreeMap::new(),
         text: String::from("== Optimized Execution Plan ==\n"),
@@ -22,6 +33,9 @@ pub fn explain(plan: &ExecPlan, changelog_mode: bool) -> String {
             tree.text.push('\n');
         }
         tree.write(tree.shown(*root), "", "");
+    }
+    if details.state {
+        tree.text.push_str(&explain_state(plan, config));
     }
     tree.text
 }

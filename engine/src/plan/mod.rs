@@ -11,6 +11,7 @@ pub mod logical;
 mod changelog_inference;
 mod exec_node;
 mod explain;
+mod explain_state;
 mod graph_builder;
 mod job_graph_builder;
 mod logical_graph;
@@ -26,7 +27,7 @@ mod upsert_keys;
 mod window_properties;
 
 pub use exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
-pub use explain::explain;
+pub use explain::{ExplainDetails, explain};
 pub use job_graph_builder::build_graph;
 pub use physical::plan_statement;
 pub use rules::late_rows_schema;

@@ -13,7 +13,7 @@ fn the_modes_are_shown() {
         &[],
     )
     .unwrap();
-    check(&without_heading(&explain(&plan, true)), "
+    check(&without_heading(&shown(&plan, true)), "
         Sink(table=[default_catalog.default_database.s], fields=[k, window_start, window_end, n, total], changelogMode=[NONE])
         +- Calc(select=[k, window_start, window_end, n, total], changelogMode=[I])
            +- WindowAggregate(groupBy=[k], window=[TUMBLE(time_col=[ts], size=[10 s])], select=[k, COUNT(*) AS n, SUM(v) AS total, start('w$) AS window_start, end('w$) AS window_end], changelogMode=[I])

@@ -37,7 +37,7 @@ fn tree_with(sql: &str, parallelism: &str) -> String {
         panic!("{sql} is no job");
     };
     match plan_statement(&statement, &session.config, &session.connectors, None) {
-        Ok(plan) => without_heading(&explain(&plan, false)),
+        Ok(plan) => without_heading(&shown(&plan, false)),
         Err(error) => error.with_sql(sql).to_string(),
     }
 }
