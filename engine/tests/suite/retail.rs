@@ -12,7 +12,7 @@ use retail_data::{Settings, TillLog};
 use serde_json::Value;
 use volley::connectors::standard_registry;
 use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
-use volley::plan::explain;
+use volley::plan::{ExplainDetails, explain};
 use volley::runtime::JobOutcome;
 use volley::sql::split_script;
 
@@ -261,7 +261,7 @@ fn the_three_inserts_share_the_deduplication_and_the_join() {
         .write(&directory.path().join("input"))
         .unwrap();
     let job = prepare(directory.path(), Arc::default(), &[]);
-    let plan = explain(job.plan(), false);
+    let plan = explain(job.plan(), job.config(), ExplainDetails::default());
     let count = |operator: &str| {
         plan.lines()
             .filter(|line| {

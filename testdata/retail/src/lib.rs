@@ -5,11 +5,12 @@
 //! the data by count, see `README.md`: late baskets, copies, prices that change inside the day, and business dates that
 //! are not the upload day.
 
-mod baskets;
 mod prices;
 mod random;
+mod sales;
 mod stores;
 mod time;
+mod uploads;
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Result, Write};
@@ -17,8 +18,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-pub use baskets::{BasketEvent, BasketLine};
 pub use prices::PriceVersion;
+pub use sales::BasketLine;
+pub use uploads::BasketEvent;
 
 use random::Random;
 
@@ -59,7 +61,8 @@ impl TillLog {
         let mut random = Random::new(settings.seed);
         let stores = stores::open_stores();
         let prices = prices::PriceList::draw(&mut random);
-        let partitions = baskets::draw(&mut random, &stores, &prices, settings.overtaken_baskets);
+        let sales = sales::draw(&mut random, &stores, &prices, settings.overtaken_baskets);
+        let partitions = uploads::draw(&mut random, &stores, &sales);
         TillLog {
             partitions,
             prices: prices.into_versions(),
