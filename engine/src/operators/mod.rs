@@ -7,12 +7,18 @@ mod bundle;
 mod calc;
 mod context;
 mod correlate;
+mod deduplicate;
 mod expand;
+mod expiry;
 mod key_hash;
+mod keyed_rows;
 mod late_rows;
 mod local_window_aggregate;
 mod operator;
 mod output;
+mod partition_table;
+mod row_bundle;
+mod row_changes;
 mod session_window;
 mod sink;
 mod source;
@@ -32,6 +38,10 @@ pub use bundle::{Bundle, BundlePart};
 pub use calc::{CalcOperator, CalcSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
+pub use deduplicate::{
+    DeduplicateChangelog, DeduplicateChangingRowOperator, DeduplicateEarliestRowOperator,
+    DeduplicateFirstRowOperator, DeduplicateSpec,
+};
 pub use expand::ExpandOperator;
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};

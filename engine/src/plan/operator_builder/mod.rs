@@ -46,7 +46,26 @@ pub(super) struct OperatorBuilder<'a> {
     mini_batch_rows: Option<usize>,
     /// `table.exec.state.ttl`, milliseconds; 0: never.
     state_ttl_ms: u64,
+    deduplicate_options: DeduplicateOptions,
     select_sink: Option<Arc<dyn Sink>>,
+}
+
+/// `table.exec.deduplicate.*`.
+#[derive(Debug, Clone, Copy)]
+struct DeduplicateOptions {
+    first_is_insert: bool,
+    compact_changes: bool,
+}
+
+impl DeduplicateOptions {
+    fn of(config: &SessionConfig) -> Self {
+        DeduplicateOptions {
+            first_is_insert: config
+                .boolean("table.exec.deduplicate.insert-update-after-sensitive-enabled"),
+            compact_changes: config
+                .boolean("table.exec.deduplicate.mini-batch.compact-changes-enabled"),
+        }
+    }
 }
 
 impl<'a> OperatorBuilder<'a> {
@@ -66,6 +85,7 @@ impl<'a> OperatorBuilder<'a> {
             backend: Arc::new(HashMapStateBackend),
             mini_batch_rows: mini_batch_rows(config),
             state_ttl_ms: config.duration("table.exec.state.ttl").as_millis() as u64,
+            deduplicate_options: DeduplicateOptions::of(config),
             select_sink,
         })
     }
