@@ -8,15 +8,21 @@ mod calc;
 mod changelog_normalize;
 mod context;
 mod correlate;
+mod deduplicate;
 mod drop_update_before;
 mod expand;
+mod expiry;
 mod group_aggregate;
 mod join;
 mod key_hash;
+mod keyed_rows;
 mod late_rows;
 mod local_window_aggregate;
 mod operator;
 mod output;
+mod partition_table;
+mod row_bundle;
+mod row_changes;
 mod row_equality;
 mod session_window;
 mod sink;
@@ -40,6 +46,10 @@ pub use changelog_normalize::{ChangelogNormalizeOperator, ChangelogNormalizeSpec
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
 pub use drop_update_before::DropUpdateBeforeOperator;
+pub use deduplicate::{
+    DeduplicateChangelog, DeduplicateChangingRowOperator, DeduplicateEarliestRowOperator,
+    DeduplicateFirstRowOperator, DeduplicateSpec,
+};
 pub use expand::ExpandOperator;
 pub use group_aggregate::{
     GroupAggregateOperator, GroupAggregateSpec, LocalGroupAggregateOperator,
