@@ -99,6 +99,7 @@ fn takes(kind: &ExecNodeKind) -> Takes {
         | ExecNodeKind::WindowDeduplicate(_)
         | ExecNodeKind::WindowJoin(_)
         | ExecNodeKind::IntervalJoin(_) => Takes::InsertOnly,
+        ExecNodeKind::OverAggregate(over) if over.is_time_ordered => Takes::InsertOnly,
         // A session that loses a row would have to be split again.
         ExecNodeKind::WindowTableFunction(function)
             if matches!(

@@ -11,6 +11,7 @@ mod first_last_value;
 mod listagg;
 mod min_max;
 mod ordered_multiset;
+mod over;
 mod sum;
 #[cfg(test)]
 mod tests;
@@ -18,3 +19,4 @@ mod variance;
 
 pub use accumulator::{Accumulator, AggregateRows};
 pub use aggregate_set::{AggregateSet, AggregateSetSpec};
+pub use over::{FrameKind, OverFunctions, OverScript};
