@@ -36,6 +36,7 @@ mod scope;
 mod script;
 mod select;
 mod session;
+mod set_operation;
 mod statement;
 mod subquery;
 mod suggestion;

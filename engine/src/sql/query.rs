@@ -5,7 +5,7 @@ use sqlparser::ast::{Cte, Ident, Query, SetExpr, SetOperator, SetQuantifier, Tab
 use super::binder::{Binder, Environment};
 use super::projection::{columns_of, project};
 use crate::error::{Error, Result};
-use crate::plan::logical::LogicalPlan;
+use crate::plan::logical::{LogicalPlan, SetOperationKind};
 use crate::types::Schema;
 
 impl Binder<'_> {
@@ -135,6 +135,20 @@ impl Binder<'_> {
                 set_quantifier,
                 right,
             } => {
+                let kind = match op {
+                    SetOperator::Intersect => Some(SetOperationKind::Intersect),
+                    SetOperator::Except | SetOperator::Minus => Some(SetOperationKind::Except),
+                    SetOperator::Union => None,
+                };
+                if let Some(kind) = kind {
+                    return self.bind_set_operation(
+                        kind,
+                        *set_quantifier,
+                        left,
+                        right,
+                        environment,
+                    );
+                }
                 if *op != SetOperator::Union || *set_quantifier != SetQuantifier::All {
                     let name = match set_quantifier {
                         SetQuantifier::None => op.to_string(),
