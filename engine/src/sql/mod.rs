@@ -32,6 +32,7 @@ mod parser;
 mod position;
 mod projection;
 mod query;
+mod scalar_subquery;
 mod scope;
 mod script;
 mod select;
