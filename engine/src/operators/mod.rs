@@ -46,11 +46,11 @@ pub use calc::{CalcOperator, CalcSpec};
 pub use changelog_normalize::{ChangelogNormalizeOperator, ChangelogNormalizeSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
-pub use drop_update_before::DropUpdateBeforeOperator;
 pub use deduplicate::{
     DeduplicateChangelog, DeduplicateChangingRowOperator, DeduplicateEarliestRowOperator,
     DeduplicateFirstRowOperator, DeduplicateSpec,
 };
+pub use drop_update_before::DropUpdateBeforeOperator;
 pub use expand::ExpandOperator;
 pub use group_aggregate::{
     GroupAggregateOperator, GroupAggregateSpec, LocalGroupAggregateOperator,
