@@ -9,10 +9,7 @@ use crate::types::{RowKind, RowKinds};
 
 /// Leaves out each `-U` behind which the `+U` of the same key follows; any other is a delete: the filter that dropped its `+U`, or the
 /// exchange that parted them, left nothing in the old row's place yet.
-pub(super) fn updates_by_key(
-    batch: ChangelogBatch,
-    key: &[usize],
-) -> Result<ChangelogBatch> {
+pub(super) fn updates_by_key(batch: ChangelogBatch, key: &[usize]) -> Result<ChangelogBatch> {
     const BEFORE: u8 = RowKind::UpdateBefore as u8;
     let Some(kinds) = batch.kinds.bytes() else {
         return Ok(batch);

@@ -268,9 +268,7 @@ impl SinkUpsertMaterializerOperator {
     fn first_row(&mut self, key: u32, shown: Option<u32>, results: &mut Results) -> Option<u32> {
         let stays = shown.filter(|row| self.rows.is_listed(*row));
         let renewed = shown.and_then(|row| self.rows.newest(self.rows.name_of(row)));
-        let wins = stays
-            .or(renewed)
-            .or_else(|| self.rows.listed(key).next())?;
+        let wins = stays.or(renewed).or_else(|| self.rows.listed(key).next())?;
         let name = self.rows.name_of(wins);
         let is_other = |row: &u32| self.rows.name_of(*row) != name;
         let others: Vec<u32> = self.rows.listed(key).filter(is_other).collect();
