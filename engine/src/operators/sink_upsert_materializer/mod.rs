@@ -236,6 +236,19 @@ impl SinkUpsertMaterializerOperator {
         self.forget(ctx, &results)
     }
 
+    /// Passes a watermark on, behind what is decided by it. The last step of a batch is often the watermark that follows it.
+    fn decide_at(&mut self, ctx: &Context, watermark: EventTime, out: &mut Output) -> Result<()> {
+        if watermark <= self.decided_at {
+            return Ok(());
+        }
+        self.decided_at = watermark;
+        if !self.spec.compacts_at_checkpoints {
+            self.decide(ctx, out)?;
+        }
+        out.watermark(watermark);
+        Ok(())
+    }
+
     /// Decides about all changes that came.
     fn decide(&mut self, ctx: &Context, out: &mut Output) -> Result<()> {
         let mut results = Results::default();
@@ -331,9 +344,8 @@ impl Operator for SinkUpsertMaterializerOperator {
             return Ok(Flow::Done);
         }
         for slice in batch.by_steps(ctx.watermark()) {
-            if slice.watermark > self.decided_at && !self.spec.compacts_at_checkpoints {
-                self.decided_at = slice.watermark;
-                self.decide(ctx, out)?;
+            if slice.watermark > ctx.watermark() {
+                self.decide_at(ctx, slice.watermark, out)?;
             }
             self.collect(ctx, &batch.slice(slice.offset, slice.length))?;
         }
@@ -346,11 +358,11 @@ impl Operator for SinkUpsertMaterializerOperator {
         watermark: EventTime,
         out: &mut Output,
     ) -> Result<Flow> {
-        if !self.spec.compacts_at_checkpoints {
-            self.decided_at = watermark;
-            self.decide(ctx, out)?;
+        if self.decides_later() {
+            self.decide_at(ctx, watermark, out)?;
+        } else {
+            out.watermark(watermark);
         }
-        out.watermark(watermark);
         Ok(Flow::Done)
     }
 
