@@ -18,7 +18,7 @@ use crate::connectors::{Committable, Sink, SinkWriter};
 use crate::error::{Error, Result};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
-use crate::types::{EventTime, LogicalType};
+use crate::types::{EventTime, LogicalType, RowKind};
 
 use by_key::updates_by_key;
 use type_length::{LengthRule, enforce_lengths, length_rules};
@@ -61,6 +61,8 @@ pub struct SinkSpec {
     pub type_length_enforcer: TypeLengthEnforcer,
     /// The primary key of a sink that takes updates by key though the query gives the rows before them.
     pub by_key: Option<Vec<usize>>,
+    /// Whether the sink deletes by key, so that the other columns of a delete may be NULL.
+    pub deletes_by_key: bool,
 }
 
 impl SinkSpec {
@@ -71,6 +73,7 @@ impl SinkSpec {
         columns: Vec::new(),
         type_length_enforcer: TypeLengthEnforcer::Ignore,
         by_key: None,
+        deletes_by_key: false,
     };
 }
 
@@ -111,6 +114,16 @@ impl SinkOperator {
         let Some(valid) = rows_without_null(&batch.rows, &self.spec.not_null) else {
             return Ok(batch);
         };
+        let valid = match batch.kinds.bytes().filter(|_| self.spec.deletes_by_key) {
+            None => valid,
+            Some(kinds) => {
+                let is_delete = |row| kinds[row] == RowKind::Delete as u8;
+                &valid | &BooleanBuffer::collect_bool(kinds.len(), is_delete)
+            }
+        };
+        if valid.count_set_bits() == valid.len() {
+            return Ok(batch);
+        }
         match self.spec.not_null_enforcer {
             NotNullEnforcer::Drop => Ok(batch.filter(&BooleanArray::new(valid, None))?.0),
             NotNullEnforcer::Error => Err(self.null_error(&batch.rows, &valid)),

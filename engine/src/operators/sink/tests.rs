@@ -161,6 +161,14 @@ fn a_null_in_a_not_null_column_fails_or_is_dropped() {
 }
 
 #[test]
+fn a_delete_by_key_may_have_nulls() {
+    let mut bench = bench(NotNullEnforcer::Error);
+    bench.sink.spec.deletes_by_key = true;
+    bench.write("+I 1, a\n-D 1, null").unwrap();
+    assert!(bench.write("+U 1, null").is_err());
+}
+
+#[test]
 fn a_sink_of_updates_by_key_sees_no_old_rows() {
     let rows = "
         +I 1, a

@@ -565,6 +565,7 @@ impl OperatorBuilder<'_> {
                 nodes::TypeLengthEnforcer::Error => TypeLengthEnforcer::Error,
             },
             by_key: by_key.then(|| sink.primary_key()),
+            deletes_by_key: !sink.changelog_mode.contains(RowKind::UpdateBefore),
         }
     }
 
