@@ -154,7 +154,13 @@ impl Selection {
 /// Of the candidates (row before, row after) those whose results are equal, as a mark a candidate.
 pub(super) fn equal_rows(results: &[ArrayRef], pairs: &[(u32, u32)]) -> Result<Vec<bool>> {
     let mut equal = vec![true; pairs.len()];
-    let mut left: Vec<usize> = (0..pairs.len()).collect();
+    // Where no group stood or stands, there is nothing to compare.
+    let nothing = results.first().is_some_and(|column| column.is_empty());
+    let mut left: Vec<usize> = if nothing {
+        Vec::new()
+    } else {
+        (0..pairs.len()).collect()
+    };
     // Numbers first: they differ most often and are compared fastest.
     let numbers = |column: &&ArrayRef| *column.data_type() == DataType::Int64;
     let ordered = results
