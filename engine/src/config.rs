@@ -306,6 +306,36 @@ impl SessionConfig {
             .expect("checked when it was set; defaults are sizes")
     }
 
+    /// `table.exec.mini-batch.size` where mini-batch is on.
+    pub fn mini_batch_rows(&self) -> Option<usize> {
+        self.boolean("table.exec.mini-batch.enabled")
+            .then(|| usize::try_from(self.integer("table.exec.mini-batch.size")).unwrap_or(1))
+    }
+
+    /// The options of mini-batch together: where it is on, both limits of a bundle must be set.
+    pub fn check_mini_batch(&self) -> Result<()> {
+        let missing = |key: &str| {
+            Err(Error::user(format!(
+                "'{key}' must be > 0 where 'table.exec.mini-batch.enabled' is true"
+            ))
+            .hint("set both 'table.exec.mini-batch.allow-latency' = '5 s' and 'table.exec.mini-batch.size' = '5000'"))
+        };
+        if !self.boolean("table.exec.mini-batch.enabled") {
+            return Ok(());
+        }
+        if self
+            .duration("table.exec.mini-batch.allow-latency")
+            .as_millis()
+            == 0
+        {
+            return missing("table.exec.mini-batch.allow-latency");
+        }
+        if self.integer("table.exec.mini-batch.size") <= 0 {
+            return missing("table.exec.mini-batch.size");
+        }
+        Ok(())
+    }
+
     /// `table.local-time-zone`.
     pub fn time_zone(&self) -> &str {
         self.get("table.local-time-zone").expect("has a default")

@@ -12,6 +12,7 @@ mod group_aggregate;
 mod key_hash;
 mod late_rows;
 mod local_window_aggregate;
+mod mini_batch_assigner;
 mod operator;
 mod output;
 mod session_window;
@@ -41,6 +42,7 @@ pub use group_aggregate::{
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
+pub use mini_batch_assigner::MiniBatchAssignerOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};

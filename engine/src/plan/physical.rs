@@ -39,6 +39,7 @@ pub fn plan_statement(
         .transpose()?;
     let mut plan = planner.builder.finish(roots, late_rows_sink);
     rules::prune_fields(&mut plan, connectors)?;
+    plan = rules::insert_mini_batch_assigners(plan, config);
     rules::mark_readers_of_watermarks(&mut plan);
     assign_uids(&mut plan);
     infer_changelog_modes(&plan)?;

@@ -11,6 +11,7 @@ mod interval_join;
 mod join;
 mod join_conditions;
 mod late_rows;
+mod mini_batch;
 mod over;
 mod prune_columns;
 mod prune_fields;
@@ -24,6 +25,7 @@ mod window_aggregate;
 mod window_join;
 mod window_rank;
 
+pub(crate) use mini_batch::insert_mini_batch_assigners;
 pub(crate) use prune_columns::required_columns;
 pub(crate) use prune_fields::prune_fields;
 pub(crate) use source::mark_readers_of_watermarks;
