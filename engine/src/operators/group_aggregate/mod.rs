@@ -14,6 +14,8 @@ mod changes;
 mod group_states;
 mod local;
 mod record;
+#[cfg(test)]
+mod tests;
 mod touched;
 
 use std::collections::VecDeque;
