@@ -36,6 +36,7 @@ mod scope;
 mod script;
 mod select;
 mod session;
+mod state_ttl;
 mod statement;
 mod subquery;
 mod suggestion;

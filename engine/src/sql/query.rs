@@ -141,7 +141,7 @@ impl Binder<'_> {
                     let all = self.bind_union(left, right, environment)?;
                     return Ok(match set_quantifier {
                         All => all,
-                        _ => distinct(all, self.position(right.as_ref())),
+                        _ => distinct(all, Option::None, self.position(right.as_ref())),
                     });
                 }
                 let name = match set_quantifier {
