@@ -168,12 +168,11 @@ impl GroupAggregateOperator {
         if self.writer.tells_equal {
             return Ok(vec![false; record.events.len()]);
         }
-        let pair = |row: usize| match record.events[row] {
-            GroupEvent::Change => (record.before[row], row as u32),
-            // Compared with itself: it is not asked.
-            _ => (row as u32, row as u32),
+        let pair = |row: usize| {
+            let changes = record.events[row] == GroupEvent::Change;
+            changes.then(|| (record.before[row], row as u32))
         };
-        let pairs: Vec<(u32, u32)> = (0..record.events.len()).map(pair).collect();
+        let pairs: Vec<Option<(u32, u32)>> = (0..record.events.len()).map(pair).collect();
         equal_rows(&record.results, &pairs)
     }
 }
