@@ -116,6 +116,24 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "Whether aggregations fold rows before the exchange.",
     ),
     OptionSpec::new(
+        "table.optimizer.distinct-agg.split.enabled",
+        OptionType::Boolean,
+        Some("false"),
+        "With mini-batch: whether distinct aggregates are computed by buckets of their values first, so that a hot key is shared.",
+    ),
+    OptionSpec::new(
+        "table.optimizer.distinct-agg.split.bucket-num",
+        OptionType::Integer,
+        Some("1024"),
+        "The number of those buckets.",
+    ),
+    OptionSpec::new(
+        "table.optimizer.incremental-agg-enabled",
+        OptionType::Boolean,
+        Some("true"),
+        "Accepted for Flink's sake; results are the same.",
+    ),
+    OptionSpec::new(
         "table.exec.state.ttl",
         OptionType::Duration,
         Some("0 ms"),
@@ -144,6 +162,44 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         OptionType::Enum(&["ERROR", "DROP", "error", "drop"]),
         Some("ERROR"),
         "What a NULL in a NOT NULL column of a sink does.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.type-length-enforcer",
+        OptionType::Enum(&["IGNORE", "TRIM_PAD", "ERROR", "ignore", "trim_pad", "error"]),
+        Some("IGNORE"),
+        "What a value longer than the CHAR, VARCHAR, BINARY or VARBINARY column of a sink does, or shorter than a CHAR or BINARY one.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upsert-materialize",
+        OptionType::Enum(&["AUTO", "NONE", "FORCE", "auto", "none", "force"]),
+        Some("AUTO"),
+        "Whether the rows of each primary key are remembered before a sink that takes upserts, so that an older one comes back when a newer goes; AUTO: where the query names its rows otherwise.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upsert-materialize-strategy.type",
+        OptionType::Enum(&[
+            "LEGACY", "MAP", "VALUE", "ADAPTIVE", "legacy", "map", "value", "adaptive",
+        ]),
+        Some("LEGACY"),
+        "Flink's layouts of that state. Accepted; Volley has one layout, which finds, adds and removes a row in constant time.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.require-on-conflict",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether an INSERT whose query names its rows otherwise than the sink's primary key needs an ON CONFLICT clause.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upserts.compaction-mode",
+        OptionType::Enum(&["WATERMARK", "CHECKPOINT", "watermark", "checkpoint"]),
+        Some("WATERMARK"),
+        "When ON CONFLICT DO NOTHING and DO ERROR decide about the rows that came.",
+    ),
+    OptionSpec::new(
+        "table.exec.source.cdc-events-duplicate",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether sources of changes may repeat them (at-least-once delivery); then changes are compared with the last row of each primary key.",
     ),
     OptionSpec::new(
         "execution.checkpointing.interval",
@@ -357,6 +413,11 @@ const RANGES: &[(&str, i64, i64)] = &[
     ("parallelism.default", 1, 32768),
     ("pipeline.max-parallelism", 1, 32768),
     ("volley.batch.rows", 1, 1 << 20),
+    (
+        "table.optimizer.distinct-agg.split.bucket-num",
+        1,
+        i32::MAX as i64,
+    ),
     ("execution.checkpointing.num-retained", 1, i64::MAX),
 ];
 

@@ -96,7 +96,6 @@ impl TableEnvironment {
     fn prepare(&self, statement: &Statement) -> Result<PreparedJob> {
         let session = &self.session;
         check_parallelism(&session.config)?;
-        session.config.check_mini_batch()?;
         let late_rows: Option<Arc<TableSpec>> = session.late_rows_table()?;
         let plan = plan_statement(statement, &session.config, &session.connectors, late_rows)?;
         let select = match statement {

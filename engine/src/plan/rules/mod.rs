@@ -19,6 +19,7 @@ mod push_filters_into_joins;
 mod regular_join;
 mod sort;
 mod source;
+mod split_distinct;
 mod temporal_join;
 mod two_phase;
 mod window_aggregate;
