@@ -238,13 +238,13 @@ fn groups_whose_time_is_over_are_given_back() {
     let mut out = Output::new(false);
     let rows: Vec<String> = (0..20_000).map(|key| format!("+I k{key}, 1")).collect();
     let rows = crate::operators::test_bench::batch(&schema(), &rows.join("\n"));
-    operator
+    let _ = operator
         .process_batch(&mut ctx, InputIndex::FIRST, rows, &mut out)
         .unwrap();
     let full = operator.state_bytes();
     assert_eq!(operator.groups(), 20_000);
     ctx.set_processing_time(operator.next_processing_timer().unwrap());
-    operator.on_processing_time(&mut ctx, &mut out).unwrap();
+    let _ = operator.on_processing_time(&mut ctx, &mut out).unwrap();
     assert_eq!(
         (operator.groups(), operator.next_processing_timer()),
         (0, None)
@@ -293,10 +293,10 @@ fn in_two_phases(spec: &GroupAggregateSpec, rows: &[Row]) -> Vec<String> {
     let mut partials = Output::new(false);
     let mut local = LocalGroupAggregateOperator::new(spec, backend.clone()).unwrap();
     let batch = crate::operators::test_bench::batch(&schema(), &text(rows));
-    local
+    let _ = local
         .process_batch(&mut ctx, InputIndex::FIRST, batch, &mut partials)
         .unwrap();
-    local.flush_bundle(&mut ctx, &mut partials).unwrap();
+    let _ = local.flush_bundle(&mut ctx, &mut partials).unwrap();
     let global = GroupAggregateSpec {
         merges_partials: true,
         ..spec.clone()
@@ -305,12 +305,12 @@ fn in_two_phases(spec: &GroupAggregateSpec, rows: &[Row]) -> Vec<String> {
     let mut out = Output::new(false);
     while let Some(element) = partials.pop() {
         if let crate::stream::StreamElement::Batch(batch) = element {
-            global
+            let _ = global
                 .process_batch(&mut ctx, InputIndex::FIRST, batch, &mut out)
                 .unwrap();
         }
     }
-    global.flush_bundle(&mut ctx, &mut out).unwrap();
+    let _ = global.flush_bundle(&mut ctx, &mut out).unwrap();
     let mut lines = crate::operators::test_bench::StreamText::default();
     while let Some(element) = out.pop() {
         lines.element(element);
