@@ -22,7 +22,8 @@ pub(super) struct ChangeWriter {
     keys: Vec<usize>,
     /// Whether somebody needs the rows before updates.
     pub(super) update_before: bool,
-    /// Whether updates that change nothing are told: with a time to live they keep the state behind alive.
+    /// Whether updates that change nothing are told: with a time to live they keep the state behind alive. Also set where there
+    /// are none.
     pub(super) tells_equal: bool,
 }
 
