@@ -38,6 +38,7 @@ mod script;
 mod select;
 mod session;
 mod set_operation;
+mod state_ttl;
 mod statement;
 mod subquery;
 mod suggestion;

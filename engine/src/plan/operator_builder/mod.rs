@@ -87,7 +87,7 @@ impl<'a> OperatorBuilder<'a> {
             connectors,
             context,
             backend: Arc::new(HashMapStateBackend),
-            mini_batch_rows: mini_batch_rows(config),
+            mini_batch_rows: config.mini_batch_rows(),
             mini_batch_latency_ms: config
                 .duration("table.exec.mini-batch.allow-latency")
                 .as_millis() as u64,
@@ -96,21 +96,6 @@ impl<'a> OperatorBuilder<'a> {
             select_sink,
         })
     }
-}
-
-fn mini_batch_rows(config: &SessionConfig) -> Option<usize> {
-    let is_on = |value: &str| value.eq_ignore_ascii_case("true");
-    if !config
-        .get("table.exec.mini-batch.enabled")
-        .is_some_and(is_on)
-    {
-        return None;
-    }
-    let size = config
-        .get("table.exec.mini-batch.size")?
-        .parse::<i64>()
-        .ok()?;
-    usize::try_from(size).ok().filter(|size| *size > 0)
 }
 
 impl OperatorBuilder<'_> {
