@@ -17,11 +17,13 @@ mod local_window_aggregate;
 mod operator;
 mod output;
 mod partition_table;
+mod rank;
 mod row_bundle;
 mod row_changes;
 mod session_window;
 mod sink;
 mod source;
+mod temporal_sort;
 #[cfg(test)]
 pub(crate) mod test_bench;
 mod union;
@@ -48,9 +50,14 @@ pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
+pub use rank::{
+    FirstRowsOperator, RankChangelog, RankEnd, RankOperator, RankSpec, RankStrategy, Ties,
+    rank_operator,
+};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
+pub use temporal_sort::{SortTime, TemporalSortOperator, TemporalSortSpec};
 pub use union::UnionOperator;
 pub use values::ValuesSource;
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};

@@ -98,6 +98,7 @@ fn takes(kind: &ExecNodeKind) -> Takes {
         | ExecNodeKind::WindowRank(_)
         | ExecNodeKind::WindowDeduplicate(_)
         | ExecNodeKind::WindowJoin(_)
+        | ExecNodeKind::TemporalSort(_)
         | ExecNodeKind::IntervalJoin(_) => Takes::InsertOnly,
         // A session that loses a row would have to be split again.
         ExecNodeKind::WindowTableFunction(function)
