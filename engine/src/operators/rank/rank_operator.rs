@@ -50,6 +50,8 @@ pub struct RankOperator<K> {
     slots: Vec<Option<Slot<K>>>,
     arrivals: u64,
     changes: RankChanges,
+    /// Ranks that change, with their rows before and after; empty between calls.
+    shifted: Vec<(u64, u32, u32)>,
     /// What goes out next.
     leaving: VecDeque<Change>,
     work: Option<Work>,
@@ -112,6 +114,7 @@ impl<K: RankKey> RankOperator<K> {
             slots: Vec::new(),
             arrivals: 0,
             changes: RankChanges::new(spec.changelog.update_before, bundle_rows.is_some()),
+            shifted: Vec::new(),
             leaving: VecDeque::new(),
             work: None,
             queue: VecDeque::new(),
@@ -323,44 +326,56 @@ impl<K: RankKey> RankOperator<K> {
 
     /// The changes that a row makes which is now at `position`.
     fn emit_insert(&mut self, partition: u32, position: usize, cause: u32) {
-        let numbered = self.is_numbered();
+        if self.is_numbered() {
+            return self.emit_insert_by_rank(partition, position, cause);
+        }
         let start = usize::try_from(self.spec.start).unwrap_or(usize::MAX);
         let (rows, end) = self.rows_and_end(partition);
-        let (rank, before) = (position + 1, rows.len() - 1);
+        let rank = position + 1;
         if rank > end || start > end {
             return;
         }
-        if numbered {
-            let mut slots: Vec<(usize, u32, u32)> = (rank.max(start)..=before.min(end))
-                .map(|rank| (rank, rows.row(rank), rows.row(rank - 1)))
-                .collect();
-            if before < end && rows.len() >= start {
-                slots.push((rows.len(), NONE, rows.row(rows.len() - 1)));
-            }
-            for (rank, old, new) in slots {
-                self.changes.rank(partition, rank as u64, old, new, cause);
-            }
-            return;
-        }
-        let leaving = (before >= end).then(|| rows.row(end));
+        let leaving = (rows.len() > end).then(|| rows.row(end));
         let entering = if rank >= start {
             Some(rows.row(position))
         } else {
             (rows.len() >= start).then(|| rows.row(start - 1))
         };
-        match (leaving, entering) {
-            (Some(old), Some(new)) if self.spec.changelog.replaces_only_row => {
-                self.changes.replace(old, new, cause);
-            }
-            (leaving, entering) => {
-                leaving
-                    .into_iter()
-                    .for_each(|row| self.changes.leave(row, cause));
-                entering
-                    .into_iter()
-                    .for_each(|row| self.changes.enter(row, cause));
-            }
+        if let (Some(old), Some(new)) = (leaving, entering)
+            && self.spec.changelog.replaces_only_row
+        {
+            return self.changes.replace(old, new, cause);
         }
+        self.emit_both(leaving, entering, cause);
+    }
+
+    fn emit_insert_by_rank(&mut self, partition: u32, position: usize, cause: u32) {
+        let mut shifted = std::mem::take(&mut self.shifted);
+        let start = usize::try_from(self.spec.start).unwrap_or(usize::MAX);
+        let (rows, end) = self.rows_and_end(partition);
+        let (first, before) = (start.max(position + 1), rows.len() - 1);
+        let ranks = first..=before.min(end);
+        shifted.extend(ranks.map(|rank| (rank as u64, rows.row(rank), rows.row(rank - 1))));
+        if before < end && first <= rows.len() {
+            shifted.push((rows.len() as u64, NONE, rows.row(before)));
+        }
+        self.emit_shifted(partition, shifted, cause);
+    }
+
+    fn emit_shifted(&mut self, partition: u32, mut shifted: Vec<(u64, u32, u32)>, cause: u32) {
+        for (rank, old, new) in shifted.drain(..) {
+            self.changes.rank(partition, rank, old, new, cause);
+        }
+        self.shifted = shifted;
+    }
+
+    fn emit_both(&mut self, leaving: Option<u32>, entering: Option<u32>, cause: u32) {
+        leaving
+            .into_iter()
+            .for_each(|row| self.changes.leave(row, cause));
+        entering
+            .into_iter()
+            .for_each(|row| self.changes.enter(row, cause));
     }
 
     fn rows_and_end(&self, partition: u32) -> (&RankedRows<K>, usize) {
@@ -389,45 +404,30 @@ impl<K: RankKey> RankOperator<K> {
 
     /// The changes that a row makes which was at `position`.
     fn emit_remove(&mut self, partition: u32, position: usize, removed: u32, cause: u32) {
-        let numbered = self.is_numbered();
+        let mut shifted = std::mem::take(&mut self.shifted);
         let start = usize::try_from(self.spec.start).unwrap_or(usize::MAX);
         let (rows, end) = self.rows_and_end(partition);
         let (rank, before) = (position + 1, rows.len() + 1);
-        if rank > end || start > end {
-            return;
-        }
-        let old_of = |at: usize| {
+        let row_before = |at: usize| {
             if at == rank {
                 removed
             } else {
                 rows.row(at - 2)
             }
         };
-        if numbered {
-            let mut slots = Vec::new();
-            for at in rank.max(start)..=(before - 1).min(end) {
-                slots.push((at, old_of(at), rows.row(at - 1)));
+        let first = start.max(rank);
+        if self.is_numbered() {
+            let ranks = first..=rows.len().min(end);
+            shifted.extend(ranks.map(|at| (at as u64, row_before(at), rows.row(at - 1))));
+            if (first..=end).contains(&before) {
+                shifted.push((before as u64, row_before(before), NONE));
             }
-            if (start..=end).contains(&before) {
-                slots.push((before, old_of(before), NONE));
-            }
-            for (rank, old, new) in slots {
-                self.changes.rank(partition, rank as u64, old, new, cause);
-            }
-            return;
+        } else if rank <= end && start <= end {
+            let leaving = (before >= first).then(|| row_before(first));
+            let entering = (before > end).then(|| rows.row(end - 1));
+            self.emit_both(leaving, entering, cause);
         }
-        let leaving = if rank >= start {
-            Some(removed)
-        } else {
-            (before >= start).then(|| old_of(start))
-        };
-        let entering = (before > end).then(|| rows.row(end - 1));
-        leaving
-            .into_iter()
-            .for_each(|row| self.changes.leave(row, cause));
-        entering
-            .into_iter()
-            .for_each(|row| self.changes.enter(row, cause));
+        self.emit_shifted(partition, shifted, cause);
     }
 
     /// A new version of a row, or a row that may come in.
