@@ -23,6 +23,7 @@ mod operator;
 mod output;
 mod over_aggregate;
 mod partition_table;
+mod rank;
 mod row_bundle;
 mod row_changes;
 mod row_equality;
@@ -31,6 +32,7 @@ mod sink;
 mod sink_upsert_materializer;
 mod source;
 mod temporal_join;
+mod temporal_sort;
 #[cfg(test)]
 pub(crate) mod test_bench;
 mod union;
@@ -65,6 +67,10 @@ pub use mini_batch_assigner::MiniBatchAssignerOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use over_aggregate::{OverAggregateOperator, OverAggregateSpec, OverFrame};
+pub use rank::{
+    FirstRowsOperator, RankChangelog, RankEnd, RankOperator, RankSpec, RankStrategy, Ties,
+    rank_operator,
+};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use sink::{NotNullEnforcer, SinkOperator, SinkSpec, TypeLengthEnforcer};
 pub use sink_upsert_materializer::{
@@ -72,6 +78,7 @@ pub use sink_upsert_materializer::{
 };
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
 pub use temporal_join::{TemporalJoinOperator, TemporalJoinSide, TemporalJoinSpec};
+pub use temporal_sort::{SortTime, TemporalSortOperator, TemporalSortSpec};
 pub use union::UnionOperator;
 pub use values::ValuesSource;
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};

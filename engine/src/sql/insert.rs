@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::Ident;
 
-use super::binder::{Binder, Environment};
+use super::binder::Binder;
 use super::catalog::{CatalogObject, local_name};
 use super::projection::{columns_of, project};
 use super::statement;
@@ -26,7 +26,7 @@ impl Binder<'_> {
         let table = self.sink(name)?;
         let sink = table.sink_schema();
         let targets = self.targets(&table, &sink, columns)?;
-        let plan = self.bind_query(query, &Environment::default())?;
+        let plan = self.bind_statement_query(query)?;
         let place = self.place_of_name(name);
         let items = self.match_columns(&table, &sink, &targets, &plan, place)?;
         let fields = plan.schema().fields;

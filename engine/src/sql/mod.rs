@@ -27,6 +27,7 @@ mod late_rows;
 mod legacy_window;
 mod literal;
 mod operator_chain;
+mod order_by;
 mod over;
 mod parser;
 mod position;
