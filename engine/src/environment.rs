@@ -75,14 +75,15 @@ impl TableEnvironment {
             StatementResult::Rows { schema, rows } => Ok(ExecutionResult::Rows { schema, rows }),
             StatementResult::Explain {
                 statement: explained,
-                changelog_mode,
+                details,
             } => {
                 let job = self
                     .prepare(&explained)
                     .map_err(|error| error.with_sql(statement))?;
                 Ok(ExecutionResult::Explained(explain(
                     &job.plan,
-                    changelog_mode,
+                    &self.session.config,
+                    details,
                 )))
             }
             StatementResult::Job(job) => self

@@ -10,17 +10,40 @@ use std::process::{Command, ExitCode};
 use volley_benches::process::{self, Cost};
 
 /// Each query with Flink 2.2.1's CPU seconds of a million events, state in memory; see docs/performance.md for how they were measured.
-const QUERIES: &[(&str, f64)] = &[
-    ("q0", 1.7),
-    ("q1", 1.9),
-    ("q2", 1.9),
-    ("q5", 6.2),
-    ("q8", 3.1),
-    ("q11", 7.7),
-    ("q12", 3.0),
-    ("q14", 1.6),
-    ("q21", 6.6),
-    ("q22", 3.3),
+const QUERIES: &[(&str, Option<f64>)] = &[
+    ("q0", Some(1.7)),
+    ("q1", Some(1.9)),
+    ("q2", Some(1.9)),
+    ("q3", Some(2.0)),
+    ("q4", Some(8.9)),
+    ("q5", Some(6.2)),
+    ("q7", Some(16.2)),
+    ("q8", Some(3.1)),
+    ("q9", Some(15.0)),
+    ("q11", Some(7.7)),
+    ("q12", Some(3.0)),
+    ("q14", Some(1.6)),
+    ("q15", Some(8.4)),
+    ("q16", Some(63.0)),
+    ("q17", Some(3.7)),
+    ("q18", Some(6.1)),
+    ("q19", Some(7.7)),
+    ("q20", Some(10.5)),
+    ("q21", Some(6.6)),
+    ("q22", Some(3.3)),
+    ("q23", None),
+];
+
+/// The queries whose results are updated: run with mini-batch off and on.
+const UPDATING: &[&str] = &[
+    "q3", "q4", "q7", "q9", "q15", "q16", "q17", "q18", "q19", "q20", "q23",
+];
+
+/// Mini-batch as Flink's figures were measured with it.
+const MINI_BATCH: &[&str] = &[
+    "table.exec.mini-batch.enabled=true",
+    "table.exec.mini-batch.allow-latency=2 s",
+    "table.exec.mini-batch.size=50000",
 ];
 
 const HELP: &str = "\
@@ -30,6 +53,7 @@ nexmark --volley PATH [options]
   --queries q0,q5      all by default
   --parallelism 1,2    each in turn; 1,2
   --tables wide,narrow wide: one table of all events, as in the original; narrow: one for each kind; wide
+  --mini-batch off,on  of the updating queries (on: 2 s, 50,000 rows); off,on
   --runs N             the best of N runs counts; 3";
 
 struct Options {
@@ -38,7 +62,16 @@ struct Options {
     queries: Vec<String>,
     parallelism: Vec<usize>,
     tables: Vec<String>,
+    mini_batch: Vec<bool>,
     runs: usize,
+}
+
+/// One line of the table.
+struct Setting<'a> {
+    tables: &'a str,
+    query: &'a str,
+    parallelism: usize,
+    mini_batch: bool,
 }
 
 fn main() -> ExitCode {
@@ -61,6 +94,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         queries: QUERIES.iter().map(|(name, _)| name.to_string()).collect(),
         parallelism: vec![1, 2],
         tables: vec!["wide".to_string()],
+        mini_batch: vec![false, true],
         runs: 3,
     };
     let mut arguments = arguments.iter();
@@ -86,6 +120,16 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
                     .collect::<Result<_, _>>()?;
             }
             "--tables" => options.tables = list(value),
+            "--mini-batch" => {
+                options.mini_batch = list(value)
+                    .iter()
+                    .map(|text| match text.as_str() {
+                        "on" => Ok(true),
+                        "off" => Ok(false),
+                        other => Err(format!("{name}: '{other}' is neither on nor off")),
+                    })
+                    .collect::<Result<_, _>>()?;
+            }
             "--runs" => options.runs = number(value)? as usize,
             _ => return Err(format!("there is no option {name}\n{HELP}")),
         }
@@ -102,9 +146,9 @@ fn measure_all(options: &Options) -> Result<(), String> {
         options.events, options.runs
     );
     println!(
-        "| query | tables | parallelism | events/s | CPU s / million | peak MB | Flink | times fewer |"
+        "| query | tables | parallelism | mini-batch | events/s | CPU s / million | peak MB | Flink | times fewer |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     let mut failed = Vec::new();
     for tables in &options.tables {
         for query in &options.queries {
@@ -112,24 +156,9 @@ fn measure_all(options: &Options) -> Result<(), String> {
                 .iter()
                 .find(|(name, _)| name == query)
                 .ok_or_else(|| format!("there is no query {query}"))?;
-            for parallelism in &options.parallelism {
-                match measure(options, tables, query, *parallelism) {
-                    Ok(cost) => {
-                        let millions = options.events as f64 / 1e6;
-                        let per_million = cost.cpu_seconds / millions;
-                        println!(
-                            "| {query} | {tables} | {parallelism} | {:.0} | {per_million:.3} | {:.0} | {flink} | {:.1} |",
-                            options.events as f64 / cost.wall_seconds,
-                            cost.peak_bytes as f64 / 1e6,
-                            flink / per_million
-                        );
-                    }
-                    Err(message) => {
-                        println!("| {query} | {tables} | {parallelism} | failed | | | {flink} | |");
-                        failed.push(format!(
-                            "{query} ({tables}, parallelism {parallelism}): {message}"
-                        ));
-                    }
+            for setting in settings(options, tables, query) {
+                if let Err(message) = print_line(options, &setting, *flink) {
+                    failed.push(message);
                 }
             }
         }
@@ -141,15 +170,55 @@ fn measure_all(options: &Options) -> Result<(), String> {
     }
 }
 
+/// How a query is run.
+fn settings<'a>(options: &Options, tables: &'a str, query: &'a str) -> Vec<Setting<'a>> {
+    let mini_batch = match UPDATING.contains(&query) {
+        true => options.mini_batch.clone(),
+        false => vec![false],
+    };
+    let mut settings = Vec::new();
+    for parallelism in &options.parallelism {
+        settings.extend(mini_batch.iter().map(|mini_batch| Setting {
+            tables,
+            query,
+            parallelism: *parallelism,
+            mini_batch: *mini_batch,
+        }));
+    }
+    settings
+}
+
+/// Measures and prints a line; what failed is told in words too.
+fn print_line(options: &Options, setting: &Setting, flink: Option<f64>) -> Result<(), String> {
+    let Setting {
+        tables,
+        query,
+        parallelism,
+        mini_batch,
+    } = setting;
+    let mini_batch = if *mini_batch { "on" } else { "off" };
+    let line = format!("| {query} | {tables} | {parallelism} | {mini_batch} |");
+    let known = flink.map_or("–".to_string(), |flink| flink.to_string());
+    let cost = measure(options, setting).map_err(|message| {
+        println!("{line} failed | | | {known} | |");
+        format!("{line} {message}")
+    })?;
+    let per_million = cost.cpu_seconds / (options.events as f64 / 1e6);
+    let times = flink.map_or("–".to_string(), |flink| {
+        format!("{:.1}", flink / per_million)
+    });
+    println!(
+        "{line} {:.0} | {per_million:.3} | {:.0} | {known} | {times} |",
+        options.events as f64 / cost.wall_seconds,
+        cost.peak_bytes as f64 / 1e6,
+    );
+    Ok(())
+}
+
 /// The best run, less the start: what the job costs with one event.
-fn measure(
-    options: &Options,
-    tables: &str,
-    query: &str,
-    parallelism: usize,
-) -> Result<Cost, String> {
-    let start = best(options, tables, query, parallelism, 1)?;
-    let whole = best(options, tables, query, parallelism, options.events)?;
+fn measure(options: &Options, setting: &Setting) -> Result<Cost, String> {
+    let start = best(options, setting, 1)?;
+    let whole = best(options, setting, options.events)?;
     Ok(Cost {
         cpu_seconds: (whole.cpu_seconds - start.cpu_seconds).max(0.0),
         wall_seconds: (whole.wall_seconds - start.wall_seconds).max(1e-6),
@@ -157,13 +226,13 @@ fn measure(
     })
 }
 
-fn best(
-    options: &Options,
-    tables: &str,
-    query: &str,
-    parallelism: usize,
-    events: u64,
-) -> Result<Cost, String> {
+fn best(options: &Options, setting: &Setting, events: u64) -> Result<Cost, String> {
+    let Setting {
+        tables,
+        query,
+        parallelism,
+        mini_batch,
+    } = setting;
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("nexmark");
     let read = |name: String| {
         fs::read_to_string(directory.join(&name)).map_err(|error| format!("{name}: {error}"))
@@ -181,6 +250,9 @@ fn best(
             .arg("run")
             .arg(&file)
             .args(["-D", &format!("parallelism.default={parallelism}")]);
+        for option in MINI_BATCH.iter().filter(|_| *mini_batch) {
+            command.args(["-D", option]);
+        }
         let cost = process::run(&mut command).map_err(|error| error.to_string())?;
         best = Some(match best {
             Some(best) if best.cpu_seconds <= cost.cpu_seconds => best,

@@ -29,7 +29,7 @@ impl ConnectorFactory for BlackholeFactory {
     }
 
     fn sink_changelog_mode(&self, _descriptor: &TableDescriptor) -> Result<ChangelogMode> {
-        Ok(ChangelogMode::RETRACT)
+        Ok(ChangelogMode::UPSERT)
     }
 
     fn create_sink(&self, _descriptor: &TableDescriptor) -> Result<Arc<dyn Sink>> {

@@ -6,13 +6,24 @@
 use std::collections::BTreeMap;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
+use super::explain_state::explain_state;
 use super::nodes::{Attributes, Scope, SinkTarget};
+use crate::config::SessionConfig;
 
-/// The text of EXPLAIN: the heading, then a tree for each sink. `changelog_mode` adds the kinds of rows of each node.
-pub fn explain(plan: &ExecPlan, changelog_mode: bool) -> String {
+/// What EXPLAIN shows beside the plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ExplainDetails {
+    /// The kinds of rows that each node gives: CHANGELOG_MODE.
+    pub changelog_mode: bool,
+    /// What each node keeps: STATE.
+    pub state: bool,
+}
+
+/// The text of EXPLAIN: the heading, then a tree for each sink, then the details.
+pub fn explain(plan: &ExecPlan, config: &SessionConfig, details: ExplainDetails) -> String {
     let mut tree = Tree {
         plan,
-        changelog_mode,
+        changelog_mode: details.changelog_mode,
         consumers: plan.consumers().iter().map(Vec::len).collect(),
         reused: BTreeMap::new(),
         text: String::from("== Optimized Execution Plan ==\n"),
@@ -22,6 +33,9 @@ pub fn explain(plan: &ExecPlan, changelog_mode: bool) -> String {
             tree.text.push('\n');
         }
         tree.write(tree.shown(*root), "", "");
+    }
+    if details.state {
+        tree.text.push_str(&explain_state(plan, config));
     }
     tree.text
 }
@@ -53,6 +67,19 @@ impl Tree<'_> {
         }
     }
 
+    /// What a sink remembers by primary key is shown at the sink, and so is the exchange to it.
+    fn shown_input(&self, id: NodeId) -> NodeId {
+        let node = self.plan.node(id);
+        let ExecNodeKind::SinkUpsertMaterializer(_) = &node.kind else {
+            return id;
+        };
+        let input = self.plan.node(node.inputs[0]);
+        match &input.kind {
+            ExecNodeKind::Exchange(_) => input.inputs[0],
+            _ => input.id,
+        }
+    }
+
     /// Writes a node at its place: `first` stands before its own line, `rest` before those of its inputs.
     fn write(&mut self, id: NodeId, first: &str, rest: &str) {
         if let Some(reference) = self.reused.get(&id) {
@@ -76,7 +103,7 @@ impl Tree<'_> {
                 (":- ", ":  ")
             };
             self.write(
-                *input,
+                self.shown_input(*input),
                 &format!("{rest}{branch}"),
                 &format!("{rest}{below}"),
             );
@@ -106,6 +133,9 @@ fn written(name: &str, attributes: Attributes) -> String {
         .into_iter()
         .map(|(name, value)| format!("{name}=[{value}]"))
         .collect();
+    if attributes.is_empty() {
+        return name.to_string();
+    }
     format!("{name}({})", attributes.join(", "))
 }
 
@@ -146,6 +176,7 @@ pub(crate) fn attributes(plan: &ExecPlan, node: &ExecNode) -> Attributes {
         ExecNodeKind::TemporalJoin(node) => node.attributes(&scope),
         ExecNodeKind::LookupJoin(node) => node.attributes(&scope),
         ExecNodeKind::Sink(sink) => sink.attributes(&scope),
+        ExecNodeKind::SinkUpsertMaterializer(node) => node.attributes(&scope),
         ExecNodeKind::LateRowsSink(sink) => sink.attributes(&scope),
     }
 }

@@ -11,8 +11,9 @@ use super::hints::{self, Hints};
 use super::operator_chain;
 use super::position::{self, syntax_error};
 use super::script::tokenize;
-use super::statement::{ExplainMode, Insert, Name, ObjectKind, Statement};
+use super::statement::{Insert, Name, ObjectKind, Statement};
 use crate::error::{Error, Result};
+use crate::plan::ExplainDetails;
 use crate::types::SqlPosition;
 
 /// A statement with the hints in it.
@@ -413,11 +414,13 @@ impl StatementParser<'_> {
 
     fn parse_explain(&mut self) -> Result<Statement> {
         self.expect(Keyword::EXPLAIN)?;
-        let mut mode = ExplainMode::default();
+        let mut mode = ExplainDetails::default();
         if !self.parser.parse_keywords(&[Keyword::PLAN, Keyword::FOR]) {
             loop {
                 if self.parse_word("CHANGELOG_MODE") {
                     mode.changelog_mode = true;
+                } else if self.parse_word("STATE") {
+                    mode.state = true;
                 } else {
                     self.refuse_explain_detail()?;
                     break;
@@ -448,7 +451,9 @@ impl StatementParser<'_> {
         match &self.parser.peek_token_ref().token {
             Token::Word(word) if LATER.contains(&word.value.to_uppercase().as_str()) => {
                 let what = format!("EXPLAIN {}", word.value.to_uppercase());
-                Err(self.unsupported(&what).hint("EXPLAIN CHANGELOG_MODE is"))
+                Err(self
+                    .unsupported(&what)
+                    .hint("EXPLAIN CHANGELOG_MODE and EXPLAIN STATE are"))
             }
             _ => Ok(()),
         }

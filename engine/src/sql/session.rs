@@ -9,11 +9,12 @@ use super::describe::{self, Cells, Listing};
 use super::hints::{Hints, UsedHints};
 use super::parser::{Parsed, parse_statement};
 use super::projection::{columns_of, project};
-use super::statement::{CreateTable, CreateView, ExplainMode, Insert, Name, ObjectKind, Statement};
+use super::statement::{CreateTable, CreateView, Insert, Name, ObjectKind, Statement};
 use super::suggestion;
 use crate::config::SessionConfig;
 use crate::connectors::ConnectorRegistry;
 use crate::error::{Error, Result};
+use crate::plan::ExplainDetails;
 use crate::plan::logical::{self, LogicalPlan};
 use crate::types::{Schema, SqlPosition};
 
@@ -46,8 +47,8 @@ pub enum StatementResult {
     Explain {
         /// The statement behind EXPLAIN.
         statement: logical::Statement,
-        /// Whether each node shows the kinds of changes it makes.
-        changelog_mode: bool,
+        /// What it shows beside the plan.
+        details: ExplainDetails,
     },
 }
 
@@ -257,7 +258,7 @@ impl Session {
 
     fn explain(
         &self,
-        mode: ExplainMode,
+        details: ExplainDetails,
         statement: Statement,
         hints: &Hints,
     ) -> Result<StatementResult> {
@@ -266,10 +267,7 @@ impl Session {
             Statement::Query(query) => self.bind_select(&query, hints)?,
             _ => return Err(Error::internal("the parser lets only jobs be explained")),
         };
-        Ok(StatementResult::Explain {
-            statement,
-            changelog_mode: mode.changelog_mode,
-        })
+        Ok(StatementResult::Explain { statement, details })
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlparser::ast::{Expr, Ident, Query};
 
+use crate::plan::ExplainDetails;
 use crate::types::{LogicalType, SqlPosition};
 
 /// `a`, `a.b` or `a.b.c`.
@@ -26,7 +27,7 @@ pub(super) enum Statement {
     ShowCreate(ObjectKind, Name),
     Describe(Name),
     Inserts(Vec<Insert>),
-    Explain(ExplainMode, Box<Statement>),
+    Explain(ExplainDetails, Box<Statement>),
     Query(Box<Query>),
 }
 
@@ -45,12 +46,6 @@ impl ObjectKind {
             ObjectKind::View => "view",
         }
     }
-}
-
-/// What EXPLAIN shows beside the plan.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ExplainMode {
-    pub(super) changelog_mode: bool,
 }
 
 /// `CREATE [TEMPORARY] TABLE …`.

@@ -7,4 +7,6 @@ mod cases;
 mod docs;
 mod doors;
 mod jobs;
+mod random_queries;
 mod random_windows;
+mod retail;

@@ -5,6 +5,8 @@
 
 mod accumulator;
 mod aggregate_set;
+mod arrivals;
+mod codec;
 mod count;
 mod distinct;
 mod first_last_value;
@@ -12,6 +14,7 @@ mod listagg;
 mod min_max;
 mod ordered_multiset;
 mod over;
+mod row_selection;
 mod sum;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::compute;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
-use super::accumulator::{Accumulator, AggregateRows};
+use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::Result;
 use crate::state::Groups;
 
@@ -32,6 +32,14 @@ impl State {
         let distance = value - self.mean;
         self.mean += distance / self.count as f64;
         self.squares += distance * (value - self.mean);
+    }
+
+    fn change(&mut self, value: f64, weight: i64) {
+        if weight > 0 {
+            self.add(value);
+        } else {
+            self.remove(value);
+        }
     }
 
     pub(super) fn remove(&mut self, value: f64) {
@@ -87,6 +95,12 @@ impl VarianceAccumulator {
             states: Vec::new(),
         }
     }
+
+    fn finish(&self, states: &[State]) -> Result<ArrayRef> {
+        let values = states.iter().map(|state| state.value(self.spread));
+        let values: ArrayRef = Arc::new(Float64Array::from_iter(values));
+        Ok(compute::cast(&values, &self.result)?)
+    }
 }
 
 impl Accumulator for VarianceAccumulator {
@@ -97,14 +111,23 @@ impl Accumulator for VarianceAccumulator {
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
         let values = compute::cast(&rows.arguments[0], &DataType::Float64)?;
         let values = values.as_primitive::<Float64Type>().values();
-        rows.for_each_weighted(|row, group, weight| {
-            if weight > 0 {
-                self.states[group].add(values[row]);
-            } else {
-                self.states[group].remove(values[row]);
-            }
-        });
+        rows.for_each_weighted(|row, group, weight| self.states[group].change(values[row], weight));
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let values = compute::cast(&rows.arguments[0], &DataType::Float64)?;
+        let values = values.as_primitive::<Float64Type>().values();
+        let states = rows.running(
+            &mut self.states,
+            |state, row, weight| state.change(values[row], weight),
+            |state| *state,
+        );
+        self.finish(&states)
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -136,12 +159,7 @@ impl Accumulator for VarianceAccumulator {
     }
 
     fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
-        let values = groups.map(|group| self.states[group].value(self.spread));
-        let values = Float64Array::from(values);
-        Ok(compute::cast(
-            &(Arc::new(values) as ArrayRef),
-            &self.result,
-        )?)
+        self.finish(&groups.gather(&self.states))
     }
 
     fn size_bytes(&self) -> usize {

@@ -12,6 +12,7 @@ use crate::plan::nodes::{TableSourceScanNode, WatermarkAssignerNode};
 use crate::plan::physical::Planner;
 use crate::plan::relation::{Pending, Relation, column_of};
 use crate::plan::row_logic::{reindex, substitute};
+use crate::types::RowKind;
 
 impl Planner<'_> {
     /// The `required` columns of a table.
@@ -21,7 +22,7 @@ impl Planner<'_> {
         position: Position,
         required: &[usize],
     ) -> Result<Relation> {
-        let needed = with_watermark(table, required);
+        let needed = self.needed_columns(table, position, required)?;
         let scan = self.table_scan(table, position, &needed)?;
         let mut relation = self.declared_columns(table, scan, &needed);
         if let Some(watermark) = &table.watermark {
@@ -53,6 +54,37 @@ impl Planner<'_> {
             }
         }
         Ok(relation)
+    }
+
+    /// The required columns, those of the watermark, and those that name the rows where old rows may have to be restored by them;
+    /// sorted.
+    fn needed_columns(
+        &self,
+        table: &TableSpec,
+        position: Position,
+        required: &[usize],
+    ) -> Result<Vec<usize>> {
+        let factory = self.connectors.for_table(&table.descriptor, position.0)?;
+        let mode = factory
+            .source_changelog_mode(&table.descriptor)
+            .map_err(|error| error.at(position.0))?;
+        let duplicates = self.config.get("table.exec.source.cdc-events-duplicate");
+        let repeats = duplicates.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let by_key = !mode.contains(RowKind::UpdateBefore) || repeats;
+        let mut needed = with_watermark(table, required);
+        if !mode.is_insert_only() && by_key {
+            let is_key = |declared: &usize| {
+                table.columns[*declared].computed.is_none()
+                    && table
+                        .descriptor
+                        .primary_key
+                        .contains(&physical_index(table, *declared))
+            };
+            needed.extend((0..table.columns.len()).filter(is_key));
+            needed.sort_unstable();
+            needed.dedup();
+        }
+        Ok(needed)
     }
 
     fn table_scan(
@@ -153,14 +185,21 @@ fn watermark_options(table: &TableSpec) -> std::collections::BTreeMap<String, St
         .collect()
 }
 
-/// Tells the assigners whether an expression of the plan reads CURRENT_WATERMARK.
+/// Tells the assigners whether somebody sees every watermark: an expression that reads CURRENT_WATERMARK, or a temporal join,
+/// which emits rows in the order in which watermarks make them due.
 pub(crate) fn mark_readers_of_watermarks(plan: &mut ExecPlan) {
-    let reads = plan
+    let everywhere = plan
         .nodes
         .iter()
         .flat_map(|node| node.kind.expressions())
         .any(|expression: &Expression| expression.calls("CURRENT_WATERMARK"));
-    for node in &mut plan.nodes {
+    let mut reads = vec![everywhere; plan.nodes.len()];
+    for node in plan.nodes.iter().rev() {
+        if reads[node.id.0] || matches!(node.kind, ExecNodeKind::TemporalJoin(_)) {
+            node.inputs.iter().for_each(|input| reads[input.0] = true);
+        }
+    }
+    for (node, reads) in plan.nodes.iter_mut().zip(reads) {
         if let ExecNodeKind::WatermarkAssigner(assigner) = &mut node.kind {
             assigner.keeps_all_steps = reads;
         }

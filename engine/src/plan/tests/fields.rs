@@ -25,7 +25,7 @@ fn plan_of(sql: &str, more: &str, options: &str) -> Result<ExecPlan> {
 const BY_NAME: &str = "'connector' = 'by-name'";
 
 fn tree(sql: &str) -> String {
-    without_heading(&explain(&plan_of(sql, "", BY_NAME).unwrap(), false))
+    without_heading(&shown(&plan_of(sql, "", BY_NAME).unwrap(), false))
 }
 
 /// The only scan of a plan.
@@ -174,7 +174,7 @@ fn computed_columns_and_windows_read_fields() {
     let sql = "SELECT e.note, r.a, window_start FROM (SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)))";
     let plan = plan_of(sql, TIMES, BY_NAME).unwrap();
     check(
-        &without_heading(&explain(&plan, false)),
+        &without_heading(&shown(&plan, false)),
         "
         Calc(select=[e.note AS note, r.a AS a, window_start])
         +- WindowTableFunction(window=[TUMBLE(time_col=[ts], size=[10 s])])
@@ -217,7 +217,7 @@ fn the_uid_of_what_holds_rows_tells_their_fields() {
 #[test]
 fn a_connector_that_reads_fields_by_position_gets_all_of_them() {
     let plan = plan_of("SELECT r.b FROM t", "", "'connector' = 'nowhere'").unwrap();
-    let text = explain(&plan, false);
+    let text = shown(&plan, false);
     assert!(text.contains("fields=[r])"), "{text}");
     assert!(scan_of(&plan).narrowed.is_empty());
     assert_eq!(accesses(&plan)[0].1, 1);

@@ -1,4 +1,4 @@
-//! Window joins.
+//! Window joins and regular ones.
 
 use super::*;
 
@@ -102,17 +102,17 @@ fn a_left_join_keeps_what_speaks_about_the_left_side() {
 }
 
 #[test]
-fn other_joins_are_refused_with_kind_and_place() {
+fn without_equal_windows_a_join_is_regular() {
     let plain = joined(
         JoinKind::Full,
         scan(table("l")),
         scan(table("r")),
         |l, r| equal(l, r, "k"),
     );
-    let error = refused(plain);
+    let text = explained(columns(plain, &["k"]));
     assert!(
-        error.contains("line 4, column 3: a FULL join without a window is not supported yet"),
-        "{error}"
+        text.contains("Join(joinType=[FullJoin], where=[(k = k)], select=[k, k], leftInputSpec=[NoUniqueKey], rightInputSpec=[NoUniqueKey])"),
+        "{text}"
     );
     let half = joined(
         JoinKind::Inner,
@@ -120,7 +120,19 @@ fn other_joins_are_refused_with_kind_and_place() {
         tumbled(scan(table("r"))),
         |l, r| equal(l, r, "window_start"),
     );
-    assert!(refused(half).contains("join on window_end too"));
+    let text = explained(columns(half, &["k"]));
+    assert!(
+        text.contains("Exchange(distribution=[hash[window_start]])"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Join(joinType=[InnerJoin], where=[(window_start = window_start)]"),
+        "{text}"
+    );
+}
+
+#[test]
+fn different_windows_are_refused_with_place() {
     let minute = window(WindowKind::Tumble {
         size_ms: 60 * SECOND,
     });

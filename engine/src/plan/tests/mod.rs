@@ -455,13 +455,22 @@ fn insert(name: &str, query: LogicalPlan) -> Insert {
     }
 }
 
+/// EXPLAIN of a plan.
+fn shown(plan: &ExecPlan, changelog_mode: bool) -> String {
+    let details = ExplainDetails {
+        changelog_mode,
+        state: false,
+    };
+    explain(plan, &config(&[]), details)
+}
+
 /// EXPLAIN of a bare SELECT, without the heading.
 fn explained(query: LogicalPlan) -> String {
     explained_with(query, &[])
 }
 
 fn explained_with(query: LogicalPlan, options: &[(&str, &str)]) -> String {
-    without_heading(&explain(
+    without_heading(&shown(
         &planned(Statement::Select(query), options).unwrap(),
         false,
     ))
@@ -475,7 +484,7 @@ fn without_heading(text: &str) -> String {
 
 fn refused(query: LogicalPlan) -> String {
     planned(Statement::Select(query), &[])
-        .map(|plan| explain(&plan, false))
+        .map(|plan| shown(&plan, false))
         .unwrap_err()
         .to_string()
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn explained_set(inserts: Vec<Insert>, options: &[(&str, &str)]) -> String {
-    without_heading(&explain(
+    without_heading(&shown(
         &planned(Statement::Inserts(inserts), options).unwrap(),
         false,
     ))

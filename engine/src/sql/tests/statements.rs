@@ -101,7 +101,7 @@ fn show_create_table_can_be_executed() {
 #[test]
 fn explain_takes_jobs() {
     let explained = |sql: &str| match session().execute(sql) {
-        Ok(StatementResult::Explain { changelog_mode, .. }) => changelog_mode,
+        Ok(StatementResult::Explain { details, .. }) => details.changelog_mode,
         other => panic!("{other:?}"),
     };
     assert!(explained("EXPLAIN CHANGELOG_MODE SELECT * FROM bid"));

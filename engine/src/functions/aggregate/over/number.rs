@@ -422,7 +422,7 @@ impl DecimalSum {
             return None;
         }
         match self.finish.finish {
-            Finish::Sum => Some(state.sum),
+            Finish::Sum | Finish::SumZero => Some(state.sum),
             Finish::Average => divide_half_up(state.sum, state.count as i128, self.factor),
         }
     }

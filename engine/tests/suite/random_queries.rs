@@ -1,0 +1,163 @@
+//! Random queries: a stream gives what a table gives.
+//!
+//! A scenario is made from a seed: tables of every changelog mode, changes of their rows, a query nested up to four levels,
+//! a sink, and a way of running it all: batch cuts, parallelism, bundles, checkpoints, kills, restores. What its sink
+//! received, folded to a table, must be what a slow twin says of the same bound plan over the folded tables.
+//! `VOLLEY_FUZZ_SECONDS` runs fresh seeds for so long, from `VOLLEY_FUZZ_SEED` on where it is set.
+
+mod column;
+mod draft;
+mod query;
+mod run;
+mod scenario;
+mod shrink;
+mod tables;
+mod twin;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use run::{AsCase, Fault, Outcome};
+use scenario::Scenario;
+
+/// How many scenarios came to what.
+#[derive(Debug, Default)]
+struct Counts {
+    held: usize,
+    with_rows: usize,
+    unclear: BTreeMap<String, usize>,
+    refused: BTreeMap<String, usize>,
+}
+
+impl Counts {
+    /// Runs one scenario; a fault is returned.
+    fn check(&mut self, scenario: &Scenario) -> Option<Fault> {
+        match run::run(scenario) {
+            Outcome::Held { rows } => {
+                self.held += 1;
+                self.with_rows += usize::from(rows > 0);
+            }
+            Outcome::Refused(message) => {
+                *self.refused.entry(first_line(&message)).or_default() += 1
+            }
+            Outcome::Unclear(unclear) => {
+                *self.unclear.entry(format!("{unclear:?}")).or_default() += 1
+            }
+            Outcome::Fault(fault) => return Some(fault),
+        }
+        None
+    }
+
+    fn refusals(&self) -> usize {
+        self.refused.values().sum()
+    }
+
+    fn show(&self) -> String {
+        let unclear: usize = self.unclear.values().sum();
+        let mut text = format!(
+            "{} held ({} with rows), {} refused, {unclear} without an answer {:?}",
+            self.held,
+            self.with_rows,
+            self.refusals(),
+            self.unclear
+        );
+        let mut refused: Vec<_> = self.refused.iter().collect();
+        refused.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (message, count) in refused.into_iter().take(30) {
+            text += &format!("\n  {count} × {message}");
+        }
+        text
+    }
+}
+
+/// The message without its place and its numbers.
+fn first_line(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    line.chars()
+        .filter(|c| !c.is_ascii_digit())
+        .take(150)
+        .collect()
+}
+
+/// The fault, and the smallest scenario that has one of its kind.
+fn report(scenario: &Scenario, fault: &Fault) -> String {
+    let smallest = shrink::shrink(scenario, fault.kind);
+    let again = match run::run(&smallest) {
+        Outcome::Fault(fault) => fault,
+        _ => fault.clone(),
+    };
+    format!(
+        "seed {}, {:?}: {}\n\nthe smallest case found:\n{}",
+        scenario.seed,
+        again.kind,
+        again.message,
+        AsCase(&smallest)
+    )
+}
+
+fn check_seeds(seeds: std::ops::Range<u64>) {
+    let mut counts = Counts::default();
+    for seed in seeds {
+        let scenario = Scenario::from_seed(seed);
+        if let Some(fault) = counts.check(&scenario) {
+            panic!("{}", report(&scenario, &fault));
+        }
+    }
+    eprintln!("random queries: {}", counts.show());
+}
+
+#[test]
+fn streams_are_tables_1() {
+    check_seeds(0..250);
+}
+
+#[test]
+fn streams_are_tables_2() {
+    check_seeds(250..500);
+}
+
+#[test]
+fn streams_are_tables_3() {
+    check_seeds(500..750);
+}
+
+#[test]
+fn streams_are_tables_4() {
+    check_seeds(750..1_000);
+}
+
+/// Where `VOLLEY_FUZZ_SECONDS` is set: fresh seeds for so long. Goes on behind a fault, to find others.
+#[test]
+fn fresh_streams_are_tables() {
+    let Some(seconds) = number("VOLLEY_FUZZ_SECONDS") else {
+        return;
+    };
+    let first = number("VOLLEY_FUZZ_SEED").unwrap_or_else(|| u64::from(rand::random::<u32>()));
+    let most_faults = number("VOLLEY_FUZZ_FAULTS").unwrap_or(1);
+    eprintln!(
+        "fuzz: queries from seed {first} for {seconds} s; VOLLEY_FUZZ_SEED={first} repeats it"
+    );
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut counts = Counts::default();
+    let mut faults = 0;
+    for seed in first.. {
+        let scenario = Scenario::from_seed(seed);
+        if let Some(fault) = counts.check(&scenario) {
+            faults += 1;
+            eprintln!("{}\n", report(&scenario, &fault));
+        }
+        if Instant::now() >= end || faults >= most_faults {
+            break;
+        }
+    }
+    eprintln!("fuzz: {}", counts.show());
+    assert_eq!(faults, 0, "faults");
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is a number, not {text}")),
+    )
+}
