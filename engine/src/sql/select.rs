@@ -12,7 +12,7 @@ use super::expression::ExpressionBinder;
 use super::grouping::Grouping;
 use super::join::window_bounds;
 use super::legacy_window;
-use super::over::OverCalls;
+use super::over::{OverCalls, check_named_windows};
 use super::projection::{columns_of, project};
 use super::scope::{Relation, Scope};
 use super::suggestion;
@@ -45,7 +45,7 @@ impl Binder<'_> {
         let plan = if is_grouped(select) {
             self.bind_grouped(select, relation, &items)?
         } else {
-            self.bind_ungrouped(relation, &items)?
+            self.bind_ungrouped(select, relation, &items)?
         };
         match &select.distinct {
             None | Some(Distinct::All) => Ok(plan),
@@ -82,9 +82,7 @@ impl Binder<'_> {
             value_table_mode,
             flavor,
         } = select;
-        if !named_window.is_empty() {
-            return Err(self.not_yet("the WINDOW clause", select));
-        }
+        check_named_windows(self, named_window)?;
         let foreign = [
             ("a hint", !optimizer_hints.is_empty()),
             ("a modifier of SELECT", select_modifiers.is_some()),
@@ -186,8 +184,13 @@ impl Binder<'_> {
             .collect())
     }
 
-    fn bind_ungrouped(&self, relation: Relation, items: &[Item]) -> Result<LogicalPlan> {
-        let mut over = OverCalls::default();
+    fn bind_ungrouped(
+        &self,
+        select: &Select,
+        relation: Relation,
+        items: &[Item],
+    ) -> Result<LogicalPlan> {
+        let mut over = OverCalls::new(&select.named_window);
         let mut binder = ExpressionBinder {
             over: Some(&mut over),
             ..ExpressionBinder::plain(self, &relation.scope, "SELECT")
@@ -212,7 +215,7 @@ impl Binder<'_> {
         if grouping.position.0.is_none() {
             grouping.position = self.position(select);
         }
-        let mut over = OverCalls::default();
+        let mut over = OverCalls::new(&select.named_window);
         let bound = bind_items(
             &mut ExpressionBinder {
                 grouping: Some(&mut grouping),
@@ -353,7 +356,7 @@ fn grouped_plan(
 }
 
 /// Each row once: a group of all columns.
-fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
+pub(super) fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
     let schema = plan.schema();
     let windowed = window_bounds(&plan).is_some();
     let plan = LogicalPlan::Aggregate(Aggregate {

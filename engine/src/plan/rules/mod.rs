@@ -5,6 +5,7 @@
 
 mod flatten_unions;
 mod fold_constants;
+mod group_aggregate;
 mod grouping_sets;
 mod interval_join;
 mod join;
@@ -14,7 +15,9 @@ mod over;
 mod prune_columns;
 mod prune_fields;
 mod push_filters_into_joins;
+mod rank;
 mod regular_join;
+mod row_number;
 mod set_operations;
 mod sort;
 mod source;
