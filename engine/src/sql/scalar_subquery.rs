@@ -125,7 +125,7 @@ impl Binder<'_> {
 
     /// A SELECT that refers to the query around it: an aggregate grouped by what its references equal, or rows whose primary key they
     /// equal. `None` where there are no references.
-    fn decorrelated(
+    pub(super) fn decorrelated(
         &self,
         select: &Select,
         outer: &Scope,
@@ -224,13 +224,13 @@ impl Binder<'_> {
 }
 
 /// A subquery ready to be joined.
-struct Decorrelated {
+pub(super) struct Decorrelated {
     /// Its keys, then its value.
-    right: Relation,
+    pub(super) right: Relation,
     /// What the keys equal, over the outer columns.
-    keys: Vec<Expression>,
+    pub(super) keys: Vec<Expression>,
     /// The value where no row is found, if that is not NULL.
-    of_no_rows: Option<Expression>,
+    pub(super) of_no_rows: Option<Expression>,
 }
 
 fn join_left(
@@ -278,7 +278,7 @@ fn has_subquery(expr: &Expr) -> bool {
 }
 
 /// The SELECT of a subquery of one item without GROUP BY and with nothing behind it.
-fn single_select(query: &Query) -> Option<&Select> {
+pub(super) fn single_select(query: &Query) -> Option<&Select> {
     let plain_end = query.with.is_none()
         && query.order_by.is_none()
         && query.limit_clause.is_none()
