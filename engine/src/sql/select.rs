@@ -10,7 +10,6 @@ use sqlparser::ast::{
 use super::binder::{Binder, Environment};
 use super::expression::ExpressionBinder;
 use super::grouping::Grouping;
-use super::join::window_bounds;
 use super::legacy_window;
 use super::over::OverCalls;
 use super::projection::{columns_of, project};
@@ -19,7 +18,7 @@ use super::suggestion;
 use crate::error::{Error, Result};
 use crate::expr::{Expression, Position};
 use crate::functions;
-use crate::plan::logical::{Aggregate, Filter, LogicalPlan};
+use crate::plan::logical::{Aggregate, Filter, LogicalPlan, window_bounds};
 use crate::types::{Field, SqlPosition};
 
 /// One column of the result.
