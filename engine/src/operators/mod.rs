@@ -1,7 +1,7 @@
 //! What happens to rows: one operator a file, under Flink's name for it.
 //!
 //! Doors: `operators` use `types`, `stream`, `expr`, `functions`, `window`, `watermark` and `state`; only `source.rs`,
-//! `values.rs` and `sink.rs` touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
+//! `values.rs`, `lookup_join.rs` and `sink.rs` touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
 
 mod bundle;
 mod calc;
@@ -12,6 +12,7 @@ mod interval_join;
 mod key_hash;
 mod late_rows;
 mod local_window_aggregate;
+mod lookup_join;
 mod operator;
 mod output;
 mod session_window;
@@ -41,6 +42,7 @@ pub use interval_join::{IntervalBounds, IntervalJoinOperator, IntervalJoinSpec};
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
+pub use lookup_join::{LookupJoinOperator, LookupJoinSpec, LookupKeyValue};
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};

@@ -1,14 +1,16 @@
 //! Operators of joins on time, and of lookups.
 
 use super::{Build, OperatorBuilder};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::compile;
 use crate::operators::{
-    IntervalBounds, IntervalJoinOperator, IntervalJoinSpec, TemporalJoinOperator, TemporalJoinSpec,
-    TimedSide,
+    IntervalBounds, IntervalJoinOperator, IntervalJoinSpec, LookupJoinOperator, LookupJoinSpec,
+    LookupKeyValue, TemporalJoinOperator, TemporalJoinSpec, TimedSide,
 };
 use crate::plan::exec_node::ExecNode;
-use crate::plan::nodes::{IntervalJoinNode, JoinKey, LookupJoinNode, TemporalJoinNode};
+use crate::plan::nodes::{
+    IntervalJoinNode, JoinKey, LookupJoinNode, LookupKey, LookupValue, TemporalJoinNode,
+};
 use crate::types::Schema;
 
 impl OperatorBuilder<'_> {
@@ -65,8 +67,31 @@ impl OperatorBuilder<'_> {
         }))
     }
 
-    pub(super) fn lookup_join(&self, node: &ExecNode, _: &LookupJoinNode) -> Result<Build> {
-        Err(Error::unsupported(node.kind.name()))
+    pub(super) fn lookup_join(&self, node: &ExecNode, join: &LookupJoinNode) -> Result<Build> {
+        let keys: Vec<usize> = join.keys.iter().map(|key| key.column).collect();
+        let source = self
+            .connectors
+            .for_table(&join.table, None)?
+            .create_lookup(&join.table, &keys)?;
+        let (join, output, context) = (join.clone(), node.schema.clone(), self.context);
+        Ok(Box::new(move |_| {
+            let value = |key: &LookupKey| {
+                Ok(match &key.value {
+                    LookupValue::Column(column) => LookupKeyValue::Column(*column),
+                    LookupValue::Constant(value) => {
+                        LookupKeyValue::Constant(compile(value, &context)?)
+                    }
+                })
+            };
+            let condition = join.condition.as_ref();
+            let spec = LookupJoinSpec {
+                kind: join.kind,
+                keys: join.keys.iter().map(value).collect::<Result<_>>()?,
+                condition: condition.map(|part| compile(part, &context)).transpose()?,
+                output: output.clone(),
+            };
+            Ok(Box::new(LookupJoinOperator::new(spec, source.function()?)))
+        }))
     }
 
     fn join_schemas(&self, node: &ExecNode) -> [Schema; 2] {

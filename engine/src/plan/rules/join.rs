@@ -114,7 +114,7 @@ impl Planner<'_> {
     }
 
     /// One side with its keys as last columns; says where they are.
-    fn side<'e>(
+    pub(super) fn side<'e>(
         &mut self,
         mut relation: Relation,
         keys: impl Iterator<Item = &'e Expression>,

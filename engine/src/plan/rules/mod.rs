@@ -10,6 +10,7 @@ mod interval_join;
 mod join;
 mod join_conditions;
 mod late_rows;
+mod lookup_join;
 mod over;
 mod prune_columns;
 mod prune_fields;
