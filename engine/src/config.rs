@@ -140,10 +140,60 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "How many rows make a bundle.",
     ),
     OptionSpec::new(
+        "table.exec.deduplicate.insert-update-after-sensitive-enabled",
+        OptionType::Boolean,
+        Some("true"),
+        "Whether the first row of a key that a deduplication keeps is surely an insert (+I), also where updates come without the row before.",
+    ),
+    OptionSpec::new(
+        "table.exec.deduplicate.mini-batch.compact-changes-enabled",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether a deduplication by event time gives only the last change of each key in a mini-batch bundle; versioned tables need all of them.",
+    ),
+    OptionSpec::new(
         "table.exec.sink.not-null-enforcer",
         OptionType::Enum(&["ERROR", "DROP", "error", "drop"]),
         Some("ERROR"),
         "What a NULL in a NOT NULL column of a sink does.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.type-length-enforcer",
+        OptionType::Enum(&["IGNORE", "TRIM_PAD", "ERROR", "ignore", "trim_pad", "error"]),
+        Some("IGNORE"),
+        "What a value longer than the CHAR, VARCHAR, BINARY or VARBINARY column of a sink does, or shorter than a CHAR or BINARY one.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upsert-materialize",
+        OptionType::Enum(&["AUTO", "NONE", "FORCE", "auto", "none", "force"]),
+        Some("AUTO"),
+        "Whether the rows of each primary key are remembered before a sink that takes upserts, so that an older one comes back when a newer goes; AUTO: where the query names its rows otherwise.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upsert-materialize-strategy.type",
+        OptionType::Enum(&[
+            "LEGACY", "MAP", "VALUE", "ADAPTIVE", "legacy", "map", "value", "adaptive",
+        ]),
+        Some("LEGACY"),
+        "Flink's layouts of that state. Accepted; Volley has one layout, which finds, adds and removes a row in constant time.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.require-on-conflict",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether an INSERT whose query names its rows otherwise than the sink's primary key needs an ON CONFLICT clause.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upserts.compaction-mode",
+        OptionType::Enum(&["WATERMARK", "CHECKPOINT", "watermark", "checkpoint"]),
+        Some("WATERMARK"),
+        "When ON CONFLICT DO NOTHING and DO ERROR decide about the rows that came.",
+    ),
+    OptionSpec::new(
+        "table.exec.source.cdc-events-duplicate",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether sources of changes may repeat them (at-least-once delivery); then changes are compared with the last row of each primary key.",
     ),
     OptionSpec::new(
         "execution.checkpointing.interval",

@@ -5,16 +5,28 @@
 
 mod bundle;
 mod calc;
+mod changelog_normalize;
 mod context;
 mod correlate;
+mod deduplicate;
+mod drop_update_before;
 mod expand;
+mod expiry;
+mod group_aggregate;
 mod interval_join;
+mod join;
 mod key_hash;
+mod keyed_rows;
 mod late_rows;
 mod local_window_aggregate;
 mod lookup_join;
 mod operator;
 mod output;
+mod over_aggregate;
+mod partition_table;
+mod row_bundle;
+mod row_changes;
+mod row_equality;
 mod session_window;
 mod sink;
 mod source;
@@ -35,16 +47,27 @@ mod window_table_function;
 
 pub use bundle::{Bundle, BundlePart};
 pub use calc::{CalcOperator, CalcSpec};
+pub use changelog_normalize::{ChangelogNormalizeOperator, ChangelogNormalizeSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
+pub use deduplicate::{
+    DeduplicateChangelog, DeduplicateChangingRowOperator, DeduplicateEarliestRowOperator,
+    DeduplicateFirstRowOperator, DeduplicateSpec,
+};
+pub use drop_update_before::DropUpdateBeforeOperator;
 pub use expand::ExpandOperator;
+pub use group_aggregate::{
+    GroupAggregateOperator, GroupAggregateSpec, LocalGroupAggregateOperator,
+};
 pub use interval_join::{IntervalBounds, IntervalJoinOperator, IntervalJoinSpec};
+pub use join::{JoinOperator, JoinSide, JoinSpec, RowIdentity};
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use lookup_join::{LookupJoinOperator, LookupJoinSpec, LookupKeyValue};
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
+pub use over_aggregate::{OverAggregateOperator, OverAggregateSpec, OverFrame};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};

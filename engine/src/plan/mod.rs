@@ -15,6 +15,7 @@ mod explain_state;
 mod graph_builder;
 mod job_graph_builder;
 mod logical_graph;
+mod monotonicity;
 mod node_facts;
 mod node_uid;
 pub mod nodes;
@@ -23,6 +24,7 @@ mod physical;
 mod relation;
 mod row_logic;
 mod rules;
+mod sinks;
 mod upsert_keys;
 mod window_properties;
 

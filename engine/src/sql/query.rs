@@ -4,8 +4,9 @@ use sqlparser::ast::{Cte, Ident, Query, SetExpr, SetOperator, SetQuantifier, Tab
 
 use super::binder::{Binder, Environment};
 use super::projection::{columns_of, project};
+use super::select::distinct;
 use crate::error::{Error, Result};
-use crate::plan::logical::LogicalPlan;
+use crate::plan::logical::{LogicalPlan, SetOperationKind};
 use crate::types::Schema;
 
 impl Binder<'_> {
@@ -135,19 +136,22 @@ impl Binder<'_> {
                 set_quantifier,
                 right,
             } => {
-                if *op != SetOperator::Union || *set_quantifier != SetQuantifier::All {
-                    let name = match set_quantifier {
-                        SetQuantifier::None => op.to_string(),
-                        quantifier => format!("{op} {quantifier}"),
-                    };
-                    let error = self.not_yet(name, right.as_ref());
-                    return Err(if *op == SetOperator::Union {
-                        error.hint("UNION ALL is; it keeps equal rows")
-                    } else {
-                        error
-                    });
-                }
-                self.bind_union(left, right, environment)
+                use SetQuantifier::{All, Distinct, None};
+                let kind = match op {
+                    SetOperator::Intersect => SetOperationKind::Intersect,
+                    SetOperator::Except | SetOperator::Minus => SetOperationKind::Except,
+                    SetOperator::Union => {
+                        let all = self.bind_union(left, right, environment)?;
+                        return match set_quantifier {
+                            All => Ok(all),
+                            None | Distinct => Ok(distinct(all, self.position(right.as_ref()))),
+                            quantifier => {
+                                Err(self.not_yet(format!("{op} {quantifier}"), right.as_ref()))
+                            }
+                        };
+                    }
+                };
+                self.bind_set_operation(kind, *set_quantifier, left, right, environment)
             }
             SetExpr::Table(table) => {
                 let Table {

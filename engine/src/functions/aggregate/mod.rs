@@ -5,12 +5,16 @@
 
 mod accumulator;
 mod aggregate_set;
+mod arrivals;
+mod codec;
 mod count;
 mod distinct;
 mod first_last_value;
 mod listagg;
 mod min_max;
 mod ordered_multiset;
+mod over;
+mod row_selection;
 mod sum;
 #[cfg(test)]
 mod tests;
@@ -18,3 +22,4 @@ mod variance;
 
 pub use accumulator::{Accumulator, AggregateRows};
 pub use aggregate_set::{AggregateSet, AggregateSetSpec};
+pub use over::{FrameKind, OverFunctions, OverScript};

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::compute;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
-use super::accumulator::{Accumulator, AggregateRows, nulls_where};
+use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::Result;
 use crate::state::Groups;
 
@@ -20,21 +20,29 @@ pub(super) struct Spread {
 }
 
 #[derive(Clone, Copy, Default)]
-struct State {
-    count: i64,
-    mean: f64,
-    squares: f64,
+pub(super) struct State {
+    pub(super) count: i64,
+    pub(super) mean: f64,
+    pub(super) squares: f64,
 }
 
 impl State {
-    fn add(&mut self, value: f64) {
+    pub(super) fn add(&mut self, value: f64) {
         self.count += 1;
         let distance = value - self.mean;
         self.mean += distance / self.count as f64;
         self.squares += distance * (value - self.mean);
     }
 
-    fn remove(&mut self, value: f64) {
+    fn change(&mut self, value: f64, weight: i64) {
+        if weight > 0 {
+            self.add(value);
+        } else {
+            self.remove(value);
+        }
+    }
+
+    pub(super) fn remove(&mut self, value: f64) {
         self.count -= 1;
         if self.count == 0 {
             *self = State::default();
@@ -56,6 +64,20 @@ impl State {
         self.mean += distance * share;
         self.count = count;
     }
+
+    /// The result; `None` where there are too few values.
+    pub(super) fn value(&self, spread: Spread) -> Option<f64> {
+        let divisor = self.count - spread.sample as i64;
+        if divisor < 1 {
+            return None;
+        }
+        let variance = (self.squares / divisor as f64).max(0.0);
+        Some(if spread.deviation {
+            variance.sqrt()
+        } else {
+            variance
+        })
+    }
 }
 
 /// The states of one of the four functions over values that can be cast to DOUBLE.
@@ -74,18 +96,10 @@ impl VarianceAccumulator {
         }
     }
 
-    fn least(&self) -> i64 {
-        1 + self.spread.sample as i64
-    }
-
-    fn value(&self, state: State) -> f64 {
-        let divisor = state.count - self.spread.sample as i64;
-        let variance = (state.squares / divisor as f64).max(0.0);
-        if self.spread.deviation {
-            variance.sqrt()
-        } else {
-            variance
-        }
+    fn finish(&self, states: &[State]) -> Result<ArrayRef> {
+        let values = states.iter().map(|state| state.value(self.spread));
+        let values: ArrayRef = Arc::new(Float64Array::from_iter(values));
+        Ok(compute::cast(&values, &self.result)?)
     }
 }
 
@@ -97,14 +111,23 @@ impl Accumulator for VarianceAccumulator {
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
         let values = compute::cast(&rows.arguments[0], &DataType::Float64)?;
         let values = values.as_primitive::<Float64Type>().values();
-        rows.for_each_weighted(|row, group, weight| {
-            if weight > 0 {
-                self.states[group].add(values[row]);
-            } else {
-                self.states[group].remove(values[row]);
-            }
-        });
+        rows.for_each_weighted(|row, group, weight| self.states[group].change(values[row], weight));
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let values = compute::cast(&rows.arguments[0], &DataType::Float64)?;
+        let values = values.as_primitive::<Float64Type>().values();
+        let states = rows.running(
+            &mut self.states,
+            |state, row, weight| state.change(values[row], weight),
+            |state| *state,
+        );
+        self.finish(&states)
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -136,13 +159,7 @@ impl Accumulator for VarianceAccumulator {
     }
 
     fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
-        let nulls = nulls_where(groups, |group| self.states[group].count >= self.least());
-        let values = groups.map(|group| self.value(self.states[group]));
-        let values = Float64Array::new(values.into(), nulls);
-        Ok(compute::cast(
-            &(Arc::new(values) as ArrayRef),
-            &self.result,
-        )?)
+        self.finish(&groups.gather(&self.states))
     }
 
     fn size_bytes(&self) -> usize {
