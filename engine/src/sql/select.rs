@@ -11,7 +11,6 @@ use sqlparser::ast::{
 use super::binder::{Binder, Environment};
 use super::expression::ExpressionBinder;
 use super::grouping::Grouping;
-use super::join::window_bounds;
 use super::legacy_window;
 use super::order_by::{OrderItem, first_columns, sort_column, sort_key};
 use super::over::{OverCalls, check_named_windows};
@@ -22,7 +21,7 @@ use super::suggestion;
 use crate::error::{Error, Result};
 use crate::expr::{Expression, Position};
 use crate::functions;
-use crate::plan::logical::{Aggregate, Filter, LogicalPlan};
+use crate::plan::logical::{Aggregate, Filter, LogicalPlan, window_bounds};
 use crate::types::{Field, SortKey, SqlPosition};
 
 /// One column of the result.

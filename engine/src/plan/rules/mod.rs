@@ -11,6 +11,7 @@ mod interval_join;
 mod join;
 mod join_conditions;
 mod late_rows;
+mod lookup_join;
 mod mini_batch;
 mod over;
 mod prune_columns;
