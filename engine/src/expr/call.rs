@@ -10,6 +10,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use super::physical::{Evaluation, to_value};
 use super::{Arguments, Expression, Kernel, Value};
 use crate::error::{Error, Result};
+use crate::functions::is_random;
 use crate::types::{LogicalType, SqlPosition};
 
 /// A call with its kernel.
@@ -17,6 +18,8 @@ pub(super) struct CallEvaluation {
     kernel: Kernel,
     logical_type: LogicalType,
     is_strict: bool,
+    /// Each row draws anew, also of constants.
+    is_random: bool,
     /// The values of arguments that are constants.
     constants: Vec<Option<Value>>,
     failure: Failure,
@@ -34,6 +37,7 @@ impl CallEvaluation {
             kernel,
             logical_type: source.logical_type().clone(),
             is_strict,
+            is_random: matches!(source, Expression::Call { function, .. } if is_random(function)),
             constants: children
                 .iter()
                 .map(constant)
@@ -74,7 +78,8 @@ impl Evaluation for CallEvaluation {
             let null = ScalarValue::try_from(&self.logical_type.to_arrow())?;
             return Ok(ColumnarValue::Scalar(null));
         }
-        let is_scalar = !values.is_empty() && values.iter().all(|value| value.is_scalar);
+        let is_scalar =
+            !self.is_random && !values.is_empty() && values.iter().all(|value| value.is_scalar);
         let row_count = if is_scalar { 1 } else { rows.num_rows() };
         let arguments = Arguments::new(&values, row_count, &self.logical_type);
         let result = (self.kernel)(&arguments).map_err(|error| self.failure.explain(error))?;

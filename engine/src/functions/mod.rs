@@ -19,6 +19,6 @@ mod tests;
 pub use aggregate_binding::{BoundAggregate, bind_aggregate, is_aggregate};
 pub use aggregate_call::AggregateCall;
 pub use binding::{bind_cast, bind_scalar, can_fail, implicit_cast, is_deterministic};
-pub(crate) use registry::{HiddenInput, ScalarFunction, hidden_input, scalar_function};
+pub(crate) use registry::{HiddenInput, ScalarFunction, hidden_input, is_random, scalar_function};
 pub use registry::{is_scalar, scalar_function_names};
 pub use type_inference::common_type;

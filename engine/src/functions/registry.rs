@@ -157,9 +157,6 @@ const MISSING: &[&str] = &[
     "REGEXP_EXTRACT_ALL",
     "REGEXP_INSTR",
     "REGEXP_SUBSTR",
-    "RAND",
-    "RAND_INTEGER",
-    "UUID",
     "HASH_CODE",
     "OBJECT_OF",
     "OBJECT_UPDATE",
@@ -236,6 +233,11 @@ pub(crate) enum HiddenInput {
     ProcessingTime,
     /// The watermark before the row in milliseconds, BIGINT; `i64::MIN` before the first.
     Watermark,
+}
+
+/// Whether a function gives another value each time, whatever its arguments.
+pub(crate) fn is_random(name: &str) -> bool {
+    matches!(name, "RAND" | "RAND_INTEGER" | "UUID")
 }
 
 /// What a call of a function with `arguments` arguments reads beside them.

@@ -16,6 +16,7 @@ mod output;
 mod session_window;
 mod sink;
 mod source;
+mod temporal_join;
 #[cfg(test)]
 pub(crate) mod test_bench;
 mod union;
@@ -41,6 +42,7 @@ pub use output::{LateRows, Output};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
+pub use temporal_join::{TemporalJoinOperator, TemporalJoinSide, TemporalJoinSpec};
 pub use union::UnionOperator;
 pub use values::ValuesSource;
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};

@@ -450,6 +450,15 @@ impl Over {
 }
 
 impl Join {
+    /// Of a temporal join in event time the right column that says when a version begins, if there is one.
+    pub(crate) fn version_time(&self) -> Option<usize> {
+        let as_of = self.left.schema().fields[self.as_of?].time_attribute;
+        let right = self.right.schema();
+        right
+            .rowtime()
+            .filter(|_| as_of == Some(TimeAttribute::Rowtime))
+    }
+
     /// Left, then right columns; those of a side that may be padded become nullable.
     pub fn schema(&self) -> Schema {
         let padded = |schema: Schema, pad: bool| {

@@ -2,7 +2,7 @@
 
 use crate::expr::{Expression, Literal};
 pub(crate) use crate::functions::can_fail;
-use crate::functions::is_deterministic;
+use crate::functions::{is_deterministic, is_random};
 use crate::types::LogicalType;
 
 /// Functions that read the clock or the watermark: the same within a row, so they may be shared and moved with the row.
@@ -18,9 +18,6 @@ const TIME_FUNCTIONS: &[&str] = &[
     "CURRENT_WATERMARK",
     "UNIX_TIMESTAMP",
 ];
-
-/// Functions that give another value each time they are evaluated.
-const RANDOM_FUNCTIONS: &[&str] = &["RAND", "RAND_INTEGER", "UUID"];
 
 /// Functions that cost about as much as reading a column.
 const CHEAP_FUNCTIONS: &[&str] = &[
@@ -47,7 +44,7 @@ const CHEAP_FUNCTIONS: &[&str] = &[
 pub(crate) fn is_shareable(expression: &Expression) -> bool {
     let by_itself = match expression {
         Expression::Call { function, .. } if TIME_FUNCTIONS.contains(&function.as_str()) => true,
-        Expression::Call { function, .. } if RANDOM_FUNCTIONS.contains(&function.as_str()) => false,
+        Expression::Call { function, .. } if is_random(function) => false,
         Expression::Call { .. } => is_deterministic(&without_arguments(expression)),
         _ => true,
     };

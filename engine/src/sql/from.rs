@@ -71,10 +71,7 @@ impl Binder<'_> {
     ) -> Result<Relation> {
         match self.as_unnest(factor)? {
             Some(unnest) => self.bind_unnest(left, &unnest, false),
-            None => {
-                let right = self.bind_factor(factor, environment)?;
-                self.cross_join(left, right, self.position(factor))
-            }
+            None => self.bind_cross_join(left, factor, environment),
         }
     }
 
@@ -171,7 +168,9 @@ impl Binder<'_> {
     fn refuse_version(&self, version: &TableVersion, factor: &TableFactor) -> Error {
         match version {
             TableVersion::ForSystemTimeAsOf(_) => {
-                self.not_yet("FOR SYSTEM_TIME AS OF (temporal and lookup joins)", factor)
+                Error::user("FOR SYSTEM_TIME AS OF stands only behind the right table of a join")
+                    .at(self.place(factor))
+                    .hint("FROM l JOIN r FOR SYSTEM_TIME AS OF l.ts ON l.k = r.k")
             }
             other => self.unsupported(format!("the table version {other}"), factor),
         }

@@ -1,7 +1,7 @@
 //! Joins: INNER, LEFT, RIGHT, FULL and CROSS with ON or USING, and UNNEST on the right side.
 
 use sqlparser::ast::{
-    Expr, Ident, Join as AstJoin, JoinConstraint, JoinOperator, Value, ValueWithSpan,
+    Expr, Ident, Join as AstJoin, JoinConstraint, JoinOperator, TableFactor, Value, ValueWithSpan,
 };
 
 use super::binder::{Binder, Environment};
@@ -47,10 +47,7 @@ impl Binder<'_> {
                 }
                 return match self.as_unnest(relation)? {
                     Some(unnest) => self.bind_unnest(left, &unnest, false),
-                    None => {
-                        let right = self.bind_factor(relation, environment)?;
-                        self.cross_join(left, right, self.position(relation))
-                    }
+                    None => self.bind_cross_join(left, relation, environment),
                 };
             }
             other => {
@@ -60,8 +57,15 @@ impl Binder<'_> {
         if let Some(unnest) = self.as_unnest(relation)? {
             return self.bind_unnest_join(left, &unnest, kind, constraint);
         }
-        let right = self.bind_factor(relation, environment)?;
-        self.bind_join_of(left, right, kind, constraint, self.position(relation))
+        let (right, as_of) = self.bind_right(&left, relation, environment)?;
+        self.bind_join_of(
+            left,
+            right,
+            kind,
+            constraint,
+            as_of,
+            self.position(relation),
+        )
     }
 
     /// `[LEFT] JOIN UNNEST(…) ON TRUE`.
@@ -93,19 +97,24 @@ impl Binder<'_> {
         }
     }
 
-    pub(super) fn cross_join(
+    /// CROSS JOIN, or a comma.
+    pub(super) fn bind_cross_join(
         &self,
         left: Relation,
-        right: Relation,
-        position: Position,
+        factor: &TableFactor,
+        environment: &Environment,
     ) -> Result<Relation> {
+        let (right, as_of) = self.bind_right(&left, factor, environment)?;
+        let position = self.position(factor);
         let scope = self.joined_scope(&left.scope, &right.scope, position)?;
+        let condition = Expression::always_true();
         Ok(join(
             left,
             right,
             scope,
             JoinKind::Inner,
-            Expression::always_true(),
+            condition,
+            as_of,
             position,
         ))
     }
@@ -116,6 +125,7 @@ impl Binder<'_> {
         right: Relation,
         kind: JoinKind,
         constraint: &JoinConstraint,
+        as_of: Option<usize>,
         position: Position,
     ) -> Result<Relation> {
         let mut scope = self.joined_scope(&left.scope, &right.scope, position)?;
@@ -147,7 +157,7 @@ impl Binder<'_> {
                     .hint("write ON condition, USING (columns), or CROSS JOIN"));
             }
         };
-        Ok(join(left, right, scope, kind, condition, position))
+        Ok(join(left, right, scope, kind, condition, as_of, position))
     }
 
     /// Both sides' columns. Two tables of one name cannot be told apart.
@@ -255,30 +265,37 @@ fn with_nullable(expression: Expression) -> Expression {
     }
 }
 
-/// The plan of a join; `scope` has the columns of both sides. Only a window join keeps time attributes.
+/// The plan of a join; `scope` has the columns of both sides. A window join keeps the time attributes of both sides, one with
+/// FOR SYSTEM_TIME AS OF those of the left side, any other none.
 pub(super) fn join(
     left: Relation,
     right: Relation,
     mut scope: Scope,
     kind: JoinKind,
     condition: Expression,
+    as_of: Option<usize>,
     position: Position,
 ) -> Relation {
-    let keeps_time = is_window_join(&left.plan, &right.plan, &condition);
+    let keeping_time = if is_window_join(&left.plan, &right.plan, &condition) {
+        usize::MAX
+    } else {
+        as_of.map_or(0, |_| left.scope.columns.len())
+    };
     let plan = LogicalPlan::Join(Join {
         left: Box::new(left.plan),
         right: Box::new(right.plan),
         kind,
         condition,
-        as_of: None,
+        as_of,
         state_ttl_ms: [None; 2],
         position,
     });
     let schema = plan.schema();
     scope.columns.truncate(schema.len());
-    for (column, field) in scope.columns.iter_mut().zip(&schema.fields) {
+    let columns = scope.columns.iter_mut().zip(&schema.fields);
+    for (index, (column, field)) in columns.enumerate() {
         column.field.logical_type = field.logical_type.clone();
-        if !keeps_time {
+        if index >= keeping_time {
             column.field.time_attribute = None;
         }
     }

@@ -39,6 +39,7 @@ mod session;
 mod statement;
 mod subquery;
 mod suggestion;
+mod system_time;
 mod table_function;
 mod type_parser;
 mod union;

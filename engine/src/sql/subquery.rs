@@ -141,7 +141,7 @@ impl Binder<'_> {
             JoinKind::Semi
         };
         let scope = left.scope.clone();
-        Ok(join(left, inner.relation, scope, kind, on, position))
+        Ok(join(left, inner.relation, scope, kind, on, None, position))
     }
 
     /// The subquery as the right side of a join.

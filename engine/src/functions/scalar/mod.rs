@@ -15,6 +15,7 @@ mod kinds;
 mod like;
 mod logic;
 mod math;
+mod random;
 mod regexp;
 mod rounding;
 mod search;
@@ -39,6 +40,7 @@ pub(super) const FUNCTIONS: &[&[ScalarFunction]] = &[
     like::FUNCTIONS,
     logic::FUNCTIONS,
     math::FUNCTIONS,
+    random::FUNCTIONS,
     regexp::FUNCTIONS,
     rounding::FUNCTIONS,
     search::FUNCTIONS,

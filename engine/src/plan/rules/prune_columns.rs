@@ -168,6 +168,7 @@ pub(super) fn asked_by_join(join: &Join, required: &[usize], left_width: usize) 
         .filter(|column| !one_sided || *column < left_width)
         .chain(join.condition.columns())
         .chain(join.as_of)
+        .chain(join.version_time().map(|column| left_width + column))
         .collect();
     let left = read.iter().copied().filter(|column| *column < left_width);
     let right = read

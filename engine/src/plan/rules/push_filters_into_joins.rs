@@ -3,7 +3,8 @@
 //!
 //! `FROM a, b WHERE a.k = b.k` becomes a join on `a.k = b.k`. A part moves to an input only if it cannot fail and no row
 //! can notice: of the condition of an outer join only what speaks about the side that is padded, of WHERE above it only
-//! what speaks about the side that is kept. Parts that stay keep their order.
+//! what speaks about the side that is kept. Nothing moves to a right side that is read as of a time: there it would uncover
+//! the version before the one that it keeps away. Parts that stay keep their order.
 
 use crate::expr::Expression;
 use crate::plan::logical::{Filter, Join, JoinKind, LogicalPlan, Unnest};
@@ -65,11 +66,16 @@ fn push_into(mut join: Join, above: Vec<Expression>) -> LogicalPlan {
     if join.kind == JoinKind::Inner {
         on.append(&mut above);
     }
-    let kind = join.kind;
+    let as_of = join.as_of.is_some();
+    let allowed = |(left, right): (bool, bool)| (left, right && !as_of);
+    let (on_sides, where_sides) = (
+        allowed(on_moves(join.kind)),
+        allowed(where_moves(join.kind)),
+    );
     let mut left = Vec::new();
     let mut right = Vec::new();
-    on.retain(|part| !moves(part, left_width, on_moves(kind), &mut left, &mut right));
-    above.retain(|part| !moves(part, left_width, where_moves(kind), &mut left, &mut right));
+    on.retain(|part| !moves(part, left_width, on_sides, &mut left, &mut right));
+    above.retain(|part| !moves(part, left_width, where_sides, &mut left, &mut right));
     join.condition = conjunction(on).unwrap_or_else(Expression::always_true);
     join.left = Box::new(filtered(*join.left, left));
     join.right = Box::new(filtered(*join.right, right));

@@ -153,14 +153,21 @@ fn watermark_options(table: &TableSpec) -> std::collections::BTreeMap<String, St
         .collect()
 }
 
-/// Tells the assigners whether an expression of the plan reads CURRENT_WATERMARK.
+/// Tells the assigners whether somebody sees every watermark: an expression that reads CURRENT_WATERMARK, or a temporal join,
+/// which emits rows in the order in which watermarks make them due.
 pub(crate) fn mark_readers_of_watermarks(plan: &mut ExecPlan) {
-    let reads = plan
+    let everywhere = plan
         .nodes
         .iter()
         .flat_map(|node| node.kind.expressions())
         .any(|expression: &Expression| expression.calls("CURRENT_WATERMARK"));
-    for node in &mut plan.nodes {
+    let mut reads = vec![everywhere; plan.nodes.len()];
+    for node in plan.nodes.iter().rev() {
+        if reads[node.id.0] || matches!(node.kind, ExecNodeKind::TemporalJoin(_)) {
+            node.inputs.iter().for_each(|input| reads[input.0] = true);
+        }
+    }
+    for (node, reads) in plan.nodes.iter_mut().zip(reads) {
         if let ExecNodeKind::WatermarkAssigner(assigner) = &mut node.kind {
             assigner.keeps_all_steps = reads;
         }

@@ -1,0 +1,365 @@
+//! Joins each left row with the version of the right row that was valid at the left row's event time.
+//!
+//! Both sides wait until the watermark of both has passed a left row's time: then no version can come any more that
+//! begins before it. Watermarks inside a batch fire nothing by themselves: a row that is not late cannot tell them apart,
+//! so they are gathered, and one walk finds for each due row which of them it was due at. Only before a late row are
+//! they worked off, because versions are forgotten at every watermark and a late row finds what is left.
+
+mod probes;
+mod side;
+mod versions;
+
+use std::collections::VecDeque;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute;
+use arrow::datatypes::{DataType, SchemaRef};
+
+use super::calc::batch_of;
+use super::window_buffer::OUTPUT_ROWS;
+use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
+use crate::error::Result;
+use crate::expr::{CompiledExpression, RowContext};
+use crate::state::{GroupTable, StateBackend, StateSnapshot};
+use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps};
+use crate::types::{EventTime, JoinKind, RowKind, RowKinds, Schema};
+
+use probes::{DueProbe, Probes};
+use side::{key_numbers, row_times};
+use versions::Versions;
+
+pub use side::TemporalJoinSide;
+
+const LEFT: &str = "left";
+const RIGHT: &str = "right";
+
+/// What a temporal join does.
+pub struct TemporalJoinSpec {
+    /// INNER or LEFT.
+    pub kind: JoinKind,
+    /// The rows.
+    pub left: TemporalJoinSide,
+    /// The versions; its keys name one row at a time.
+    pub right: TemporalJoinSide,
+    /// For each key whether NULL equals NULL.
+    pub null_safe: Vec<bool>,
+    /// What else a row and its version must satisfy, over the left columns, then the right ones.
+    pub condition: Option<CompiledExpression>,
+    /// Left columns, then right ones.
+    pub output: Schema,
+}
+
+/// Takes changes on both sides, gives the left side's kinds. A left row that comes behind the watermark waits for the next one
+/// and meets the versions that are left then. State: the left rows that wait; of each key the versions that begin behind
+/// the watermark, and the last one before it.
+pub struct TemporalJoinOperator {
+    spec: TemporalJoinSpec,
+    schema: SchemaRef,
+    keys: GroupTable,
+    probes: Probes,
+    versions: Versions,
+    /// Watermarks that have come and have fired nothing yet, rising.
+    pending: Vec<EventTime>,
+    /// The last watermark that came.
+    watermark: EventTime,
+    work: VecDeque<Work>,
+    firing: Option<Firing>,
+}
+
+/// What is to be done, in this order.
+enum Work {
+    Rows(InputIndex, ChangelogBatch),
+    Fire(Vec<EventTime>),
+}
+
+/// Watermarks whose rows are on their way out.
+struct Firing {
+    watermarks: Vec<EventTime>,
+    due: Vec<DueProbe>,
+    next: usize,
+}
+
+impl TemporalJoinOperator {
+    /// An operator as `spec` says.
+    pub fn new(spec: TemporalJoinSpec, backend: &dyn StateBackend) -> Result<Self> {
+        let left = &spec.left;
+        let types: Vec<DataType> = left
+            .keys
+            .iter()
+            .map(|key| left.schema.fields[*key].logical_type.to_arrow())
+            .collect();
+        Ok(TemporalJoinOperator {
+            schema: spec.output.to_arrow(),
+            keys: backend.group_table(&types, 0)?,
+            probes: Probes::new(left.schema.to_arrow(), left.time),
+            versions: Versions::new(spec.right.schema.to_arrow(), spec.right.time),
+            pending: Vec::new(),
+            watermark: EventTime::MIN,
+            work: VecDeque::new(),
+            firing: None,
+            spec,
+        })
+    }
+
+    fn side(&self, input: InputIndex) -> &TemporalJoinSide {
+        match input {
+            InputIndex::FIRST => &self.spec.left,
+            _ => &self.spec.right,
+        }
+    }
+
+    fn note_watermark(&mut self, watermark: EventTime) {
+        if watermark > self.watermark {
+            self.watermark = watermark;
+            self.pending.push(watermark);
+        }
+    }
+
+    /// Cuts a batch where a late row comes behind watermarks that have not fired.
+    fn plan(&mut self, ctx: &Context, input: InputIndex, batch: ChangelogBatch) -> Result<()> {
+        let times = row_times(&batch.rows, self.side(input).time)?;
+        let rows = |from: usize, to: usize| Work::Rows(input, batch.slice(from, to - from));
+        let mut from = 0;
+        for slice in batch.by_steps(ctx.watermark()) {
+            self.note_watermark(slice.watermark);
+            let times = &times[slice.offset..slice.offset + slice.length];
+            let watermark = self.watermark.millis();
+            let is_late = |time: &i64| *time <= watermark;
+            if !self.pending.is_empty() && times.iter().any(is_late) {
+                if slice.offset > from {
+                    self.work.push_back(rows(from, slice.offset));
+                }
+                let fire = Work::Fire(std::mem::take(&mut self.pending));
+                self.work.push_back(fire);
+                from = slice.offset;
+            }
+        }
+        self.work.push_back(rows(from, batch.num_rows()));
+        Ok(())
+    }
+
+    fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
+        loop {
+            if self.fire(ctx, out)? == Flow::Blocked {
+                return Ok(Flow::Blocked);
+            }
+            match self.work.pop_front() {
+                None => return Ok(Flow::Done),
+                Some(Work::Rows(input, batch)) => self.add(input, &batch)?,
+                Some(Work::Fire(watermarks)) => {
+                    self.firing = Some(Firing {
+                        due: self.probes.take_due(&watermarks),
+                        watermarks,
+                        next: 0,
+                    });
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, input: InputIndex, batch: &ChangelogBatch) -> Result<()> {
+        let hashes = key_hashes(batch, &self.side(input).keys)?;
+        self.add_rows(input, &batch.rows, &batch.kinds, hashes.values())
+    }
+
+    fn add_rows(
+        &mut self,
+        input: InputIndex,
+        rows: &RecordBatch,
+        kinds: &RowKinds,
+        hashes: &[u64],
+    ) -> Result<()> {
+        let side = match input {
+            InputIndex::FIRST => &self.spec.left,
+            _ => &self.spec.right,
+        };
+        let null_safe = &self.spec.null_safe;
+        let keys = key_numbers(&mut self.keys, rows, &side.keys, null_safe, hashes)?;
+        match input {
+            InputIndex::FIRST => self.probes.add(rows, kinds, &keys, hashes),
+            _ => self.versions.add(rows, kinds, &keys, hashes),
+        }
+    }
+
+    /// Emits the rows that are due, as the output takes them; then their watermark goes out and old versions go.
+    fn fire(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
+        let Some(mut firing) = self.firing.take() else {
+            return Ok(Flow::Done);
+        };
+        while firing.next < firing.due.len() {
+            if out.is_full() {
+                self.firing = Some(firing);
+                return Ok(Flow::Blocked);
+            }
+            let end = firing.due.len().min(firing.next + OUTPUT_ROWS);
+            let due = &firing.due[firing.next..end];
+            out.emit(self.joined(ctx, due, &firing.watermarks)?);
+            let done: Vec<u32> = due.iter().map(|probe| probe.row).collect();
+            self.probes.remove(&done)?;
+            firing.next = end;
+        }
+        if let Some(last) = firing.watermarks.last() {
+            self.versions.prune(*last)?;
+            out.watermark(*last);
+        }
+        Ok(Flow::Done)
+    }
+
+    /// Left rows beside their versions.
+    fn joined(
+        &self,
+        ctx: &Context,
+        due: &[DueProbe],
+        watermarks: &[EventTime],
+    ) -> Result<ChangelogBatch> {
+        let version = |probe: &DueProbe| {
+            let key = self.probes.key(probe.row)?;
+            self.versions.valid_at(key, probe.time)
+        };
+        let mut versions: Vec<Option<u32>> = due.iter().map(version).collect();
+        self.check_condition(ctx, due, &mut versions)?;
+        let kept: Vec<usize> = match self.spec.kind {
+            JoinKind::Inner => (0..due.len())
+                .filter(|row| versions[*row].is_some())
+                .collect(),
+            _ => (0..due.len()).collect(),
+        };
+        let probes: Vec<DueProbe> = kept.iter().map(|row| due[*row]).collect();
+        let versions: Vec<Option<u32>> = kept.iter().map(|row| versions[*row]).collect();
+        let rows: Vec<u32> = probes.iter().map(|probe| probe.row).collect();
+        let kinds: Vec<RowKind> = rows.iter().map(|row| self.probes.kind(*row)).collect();
+        let mut columns = self.probes.rows().gather(&rows)?.columns().to_vec();
+        columns.extend(self.version_columns(&versions)?);
+        Ok(ChangelogBatch {
+            steps: felt_steps(&probes, watermarks),
+            ..ChangelogBatch::new(
+                batch_of(&self.schema, columns, rows.len())?,
+                RowKinds::new(&kinds),
+            )
+        })
+    }
+
+    /// The columns of versions; NULL where there is none.
+    fn version_columns(&self, versions: &[Option<u32>]) -> Result<Vec<ArrayRef>> {
+        let found: Vec<u32> = versions.iter().flatten().copied().collect();
+        let rows = self.versions.rows().gather(&found)?;
+        if found.len() == versions.len() {
+            return Ok(rows.columns().to_vec());
+        }
+        let mut next = 0..found.len() as u32;
+        let places: UInt32Array = versions
+            .iter()
+            .map(|version| version.and_then(|_| next.next()))
+            .collect();
+        let columns = rows.columns().iter();
+        Ok(columns
+            .map(|column| compute::take(column, &places, None))
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Takes the versions away that do not satisfy the condition.
+    fn check_condition(
+        &self,
+        ctx: &Context,
+        due: &[DueProbe],
+        versions: &mut [Option<u32>],
+    ) -> Result<()> {
+        let Some(condition) = &self.spec.condition else {
+            return Ok(());
+        };
+        let pairs: Vec<usize> = (0..due.len())
+            .filter(|row| versions[*row].is_some())
+            .collect();
+        let left: Vec<u32> = pairs.iter().map(|row| due[*row].row).collect();
+        let right: Vec<u32> = versions.iter().flatten().copied().collect();
+        let mut columns = self.probes.rows().gather(&left)?.columns().to_vec();
+        columns.extend_from_slice(self.versions.rows().gather(&right)?.columns());
+        let context = RowContext {
+            processing_time: ctx.processing_time(),
+            watermark: ctx.watermark(),
+            steps: &WatermarkSteps::NONE,
+        };
+        let rows = batch_of(&self.schema, columns, pairs.len())?;
+        let mask = condition.evaluate_mask(&rows, &context)?;
+        for (row, satisfied) in pairs.into_iter().zip(mask.values()) {
+            if !satisfied {
+                versions[row] = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The watermarks between the rows of a fire that a row can feel: it lies no more than a millisecond behind.
+fn felt_steps(probes: &[DueProbe], watermarks: &[EventTime]) -> WatermarkSteps {
+    let mut steps = WatermarkSteps::NONE;
+    for (row, probe) in probes.iter().enumerate() {
+        let before = probe.fire.checked_sub(1).map(|fire| watermarks[fire]);
+        if let Some(watermark) = before
+            && probe.time <= watermark.millis().saturating_add(1)
+        {
+            steps.push(WatermarkStep { row, watermark });
+        }
+    }
+    steps
+}
+
+impl Operator for TemporalJoinOperator {
+    fn process_batch(
+        &mut self,
+        ctx: &mut Context,
+        input: InputIndex,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        self.watermark = self.watermark.max(ctx.watermark());
+        self.plan(ctx, input, batch)?;
+        self.work_off(ctx, out)
+    }
+
+    fn process_watermark(
+        &mut self,
+        ctx: &mut Context,
+        watermark: EventTime,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        self.note_watermark(watermark);
+        if !self.pending.is_empty() {
+            let fire = Work::Fire(std::mem::take(&mut self.pending));
+            self.work.push_back(fire);
+        }
+        self.work_off(ctx, out)
+    }
+
+    fn resume(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.work_off(ctx, out)
+    }
+
+    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        debug_assert!(
+            self.pending.is_empty(),
+            "a watermark follows every batch with steps, before a barrier does"
+        );
+        let max_parallelism = ctx.subtask().max_parallelism;
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(LEFT, self.probes.snapshot(max_parallelism)?);
+        snapshot.insert_keyed(RIGHT, self.versions.snapshot(max_parallelism)?);
+        Ok(snapshot)
+    }
+
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.watermark = ctx.watermark();
+        for batch in snapshot.batches(LEFT) {
+            let (rows, kinds, hashes) = self.probes.of_snapshot(batch)?;
+            self.add_rows(InputIndex::FIRST, &rows, &kinds, &hashes)?;
+        }
+        for batch in snapshot.batches(RIGHT) {
+            let (rows, kinds, hashes) = self.versions.of_snapshot(batch)?;
+            self.add_rows(InputIndex::SECOND, &rows, &kinds, &hashes)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

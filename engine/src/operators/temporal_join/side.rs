@@ -1,0 +1,60 @@
+//! One input of a temporal join: its columns, its time, its key.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::datatypes::TimestampMillisecondType;
+
+use crate::error::{Error, Result};
+use crate::state::GroupTable;
+use crate::types::Schema;
+
+/// One input of a temporal join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemporalJoinSide {
+    /// Its columns.
+    pub schema: Schema,
+    /// The column of its time.
+    pub time: usize,
+    /// The columns that equal those of the other side, in the same order; rows are dealt by them.
+    pub keys: Vec<usize>,
+}
+
+/// The times of rows, in milliseconds. NULL is refused: such a row has no place in time.
+pub(super) fn row_times(rows: &RecordBatch, column: usize) -> Result<ScalarBuffer<i64>> {
+    let times = rows
+        .column(column)
+        .as_primitive::<TimestampMillisecondType>();
+    if times.null_count() > 0 {
+        let name = rows.schema().field(column).name().clone();
+        return Err(Error::data(format!(
+            "a row of a temporal join has NULL as its time: column \"{name}\""
+        ))
+        .hint(format!("leave such rows out: WHERE {name} IS NOT NULL")));
+    }
+    Ok(times.values().clone())
+}
+
+/// The number of each row's key; `None` where a NULL keeps it from being equal to anything.
+pub(super) fn key_numbers(
+    table: &mut GroupTable,
+    rows: &RecordBatch,
+    keys: &[usize],
+    null_safe: &[bool],
+    hashes: &[u64],
+) -> Result<Vec<Option<u32>>> {
+    let columns: Vec<ArrayRef> = keys.iter().map(|key| rows.column(*key).clone()).collect();
+    let mut numbers = Vec::with_capacity(rows.num_rows());
+    table.resolve(&columns, hashes, &mut numbers)?;
+    let nulls = columns
+        .iter()
+        .zip(null_safe)
+        .filter(|(_, null_safe)| !**null_safe)
+        .fold(None, |all, (column, _)| {
+            NullBuffer::union(all.as_ref(), column.logical_nulls().as_ref())
+        });
+    let has_key = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let numbered = numbers.into_iter().enumerate();
+    Ok(numbered
+        .map(|(row, number)| has_key(row).then_some(number))
+        .collect())
+}
