@@ -146,6 +146,44 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "What a NULL in a NOT NULL column of a sink does.",
     ),
     OptionSpec::new(
+        "table.exec.sink.type-length-enforcer",
+        OptionType::Enum(&["IGNORE", "TRIM_PAD", "ERROR", "ignore", "trim_pad", "error"]),
+        Some("IGNORE"),
+        "What a value longer than the CHAR, VARCHAR, BINARY or VARBINARY column of a sink does, or shorter than a CHAR or BINARY one.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upsert-materialize",
+        OptionType::Enum(&["AUTO", "NONE", "FORCE", "auto", "none", "force"]),
+        Some("AUTO"),
+        "Whether the rows of each primary key are remembered before a sink that takes upserts, so that an older one comes back when a newer goes; AUTO: where the query names its rows otherwise.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upsert-materialize-strategy.type",
+        OptionType::Enum(&[
+            "LEGACY", "MAP", "VALUE", "ADAPTIVE", "legacy", "map", "value", "adaptive",
+        ]),
+        Some("LEGACY"),
+        "Flink's layouts of that state. Accepted; Volley has one layout, which finds, adds and removes a row in constant time.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.require-on-conflict",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether an INSERT whose query names its rows otherwise than the sink's primary key needs an ON CONFLICT clause.",
+    ),
+    OptionSpec::new(
+        "table.exec.sink.upserts.compaction-mode",
+        OptionType::Enum(&["WATERMARK", "CHECKPOINT", "watermark", "checkpoint"]),
+        Some("WATERMARK"),
+        "When ON CONFLICT DO NOTHING and DO ERROR decide about the rows that came.",
+    ),
+    OptionSpec::new(
+        "table.exec.source.cdc-events-duplicate",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether sources of changes may repeat them (at-least-once delivery); then changes are compared with the last row of each primary key.",
+    ),
+    OptionSpec::new(
         "execution.checkpointing.interval",
         OptionType::Duration,
         Some("0 ms"),

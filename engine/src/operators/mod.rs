@@ -5,14 +5,19 @@
 
 mod bundle;
 mod calc;
+mod changelog_normalize;
 mod context;
 mod correlate;
+mod drop_update_before;
 mod expand;
+mod group_aggregate;
+mod join;
 mod key_hash;
 mod late_rows;
 mod local_window_aggregate;
 mod operator;
 mod output;
+mod row_equality;
 mod session_window;
 mod sink;
 mod source;
@@ -31,9 +36,15 @@ mod window_table_function;
 
 pub use bundle::{Bundle, BundlePart};
 pub use calc::{CalcOperator, CalcSpec};
+pub use changelog_normalize::{ChangelogNormalizeOperator, ChangelogNormalizeSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
+pub use drop_update_before::DropUpdateBeforeOperator;
 pub use expand::ExpandOperator;
+pub use group_aggregate::{
+    GroupAggregateOperator, GroupAggregateSpec, LocalGroupAggregateOperator,
+};
+pub use join::{JoinOperator, JoinSide, JoinSpec, RowIdentity};
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;

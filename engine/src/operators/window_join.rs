@@ -4,7 +4,7 @@
 //! laid out by number, and a walk over the left rows yields candidate pairs, a bounded number at a time: what the condition
 //! leaves of them becomes two index vectors and each column is gathered once. Rows without a pair follow at the end.
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
@@ -102,25 +102,42 @@ impl JoinCondition {
         })
     }
 
-    /// The pairs that satisfy it.
-    fn keep(&self, ctx: &Context, window: &FiringWindow, pairs: Pairs) -> Result<Pairs> {
-        let column = |index: &usize| {
-            let left = *index < self.left_columns;
-            let (rows, indices, index) = if left {
-                (&window.rows[0], &pairs.left, *index)
-            } else {
-                (&window.rows[1], &pairs.right, *index - self.left_columns)
-            };
-            compute::take(rows.column(index), indices, None)
-        };
-        let columns = self.read.iter().map(column).collect::<Result<_, _>>()?;
+    /// The columns that it reads of the left side and of the right side.
+    pub(super) fn read_columns(&self) -> [Vec<usize>; 2] {
+        let (left, right): (Vec<usize>, Vec<usize>) = self
+            .read
+            .iter()
+            .partition(|column| **column < self.left_columns);
+        let right = right.iter().map(|column| column - self.left_columns);
+        [left, right.collect()]
+    }
+
+    /// Which pairs satisfy it, without NULLs. `columns` are those of [`JoinCondition::read_columns`], the left ones first.
+    pub(super) fn mask(
+        &self,
+        ctx: &Context,
+        columns: Vec<ArrayRef>,
+        pairs: usize,
+    ) -> Result<BooleanArray> {
         let context = RowContext {
             processing_time: ctx.processing_time(),
             watermark: ctx.watermark(),
             steps: &WatermarkSteps::NONE,
         };
-        let rows = batch_of(&self.schema, columns, pairs.left.len())?;
-        let mask = self.expression.evaluate_mask(&rows, &context)?;
+        let rows = batch_of(&self.schema, columns, pairs)?;
+        self.expression.evaluate_mask(&rows, &context)
+    }
+
+    /// The pairs that satisfy it.
+    fn keep(&self, ctx: &Context, window: &FiringWindow, pairs: Pairs) -> Result<Pairs> {
+        let mut columns = Vec::new();
+        let sides = window.rows.iter().zip([&pairs.left, &pairs.right]);
+        for ((rows, indices), read) in sides.zip(self.read_columns()) {
+            for column in read {
+                columns.push(compute::take(rows.column(column), indices, None)?);
+            }
+        }
+        let mask = self.mask(ctx, columns, pairs.left.len())?;
         if mask.true_count() == mask.len() {
             return Ok(pairs);
         }
@@ -161,7 +178,8 @@ struct FiringWindow {
     next_alone: (usize, usize),
 }
 
-const NO_KEY: u32 = u32::MAX;
+/// The number of a key that equals none, because of a NULL.
+pub(super) const NO_KEY: u32 = u32::MAX;
 
 /// Rows that go together.
 struct Pairs {
@@ -257,7 +275,7 @@ impl FiringWindow {
 }
 
 /// The number of each row's key; equal keys of both sides get equal numbers from the same table.
-fn key_numbers(
+pub(super) fn key_numbers(
     table: &mut GroupTable,
     rows: &RecordBatch,
     keys: &[usize],

@@ -119,6 +119,8 @@ pub enum ExecNodeKind {
     LookupJoin(LookupJoinNode),
     /// Writes to a table or hands rows to the caller.
     Sink(SinkNode),
+    /// Decides which of several rows of one primary key a sink sees.
+    SinkUpsertMaterializer(SinkUpsertMaterializerNode),
     /// Writes late rows of all window operators.
     LateRowsSink(LateRowsSinkNode),
 }
@@ -188,6 +190,7 @@ impl ExecNodeKind {
             ExecNodeKind::TemporalJoin(_) => "TemporalJoin",
             ExecNodeKind::LookupJoin(_) => "LookupJoin",
             ExecNodeKind::Sink(_) => "Sink",
+            ExecNodeKind::SinkUpsertMaterializer(_) => "SinkUpsertMaterializer",
             ExecNodeKind::LateRowsSink(_) => "LateRowsSink",
         }
     }

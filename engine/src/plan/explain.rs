@@ -67,6 +67,19 @@ impl Tree<'_> {
         }
     }
 
+    /// What a sink remembers by primary key is shown at the sink, and so is the exchange to it.
+    fn shown_input(&self, id: NodeId) -> NodeId {
+        let node = self.plan.node(id);
+        let ExecNodeKind::SinkUpsertMaterializer(_) = &node.kind else {
+            return id;
+        };
+        let input = self.plan.node(node.inputs[0]);
+        match &input.kind {
+            ExecNodeKind::Exchange(_) => input.inputs[0],
+            _ => input.id,
+        }
+    }
+
     /// Writes a node at its place: `first` stands before its own line, `rest` before those of its inputs.
     fn write(&mut self, id: NodeId, first: &str, rest: &str) {
         if let Some(reference) = self.reused.get(&id) {
@@ -90,7 +103,7 @@ impl Tree<'_> {
                 (":- ", ":  ")
             };
             self.write(
-                *input,
+                self.shown_input(*input),
                 &format!("{rest}{branch}"),
                 &format!("{rest}{below}"),
             );
@@ -120,6 +133,9 @@ fn written(name: &str, attributes: Attributes) -> String {
         .into_iter()
         .map(|(name, value)| format!("{name}=[{value}]"))
         .collect();
+    if attributes.is_empty() {
+        return name.to_string();
+    }
     format!("{name}({})", attributes.join(", "))
 }
 
@@ -160,6 +176,7 @@ pub(crate) fn attributes(plan: &ExecPlan, node: &ExecNode) -> Attributes {
         ExecNodeKind::TemporalJoin(node) => node.attributes(&scope),
         ExecNodeKind::LookupJoin(node) => node.attributes(&scope),
         ExecNodeKind::Sink(sink) => sink.attributes(&scope),
+        ExecNodeKind::SinkUpsertMaterializer(node) => node.attributes(&scope),
         ExecNodeKind::LateRowsSink(sink) => sink.attributes(&scope),
     }
 }

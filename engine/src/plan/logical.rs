@@ -336,6 +336,17 @@ pub enum OnConflict {
     DoDeduplicate,
 }
 
+impl OnConflict {
+    /// Its name in SQL, behind `ON CONFLICT DO`.
+    pub fn name(self) -> &'static str {
+        match self {
+            OnConflict::DoNothing => "NOTHING",
+            OnConflict::DoError => "ERROR",
+            OnConflict::DoDeduplicate => "DEDUPLICATE",
+        }
+    }
+}
+
 impl LogicalPlan {
     /// The columns of its rows.
     pub fn schema(&self) -> Schema {

@@ -23,6 +23,7 @@ mod physical;
 mod relation;
 mod row_logic;
 mod rules;
+mod sinks;
 mod upsert_keys;
 mod window_properties;
 

@@ -89,6 +89,7 @@ fn placement(kind: &ExecNodeKind, inputs: &[Input]) -> Placement {
             | ExecNodeKind::WindowDeduplicate(_)
             | ExecNodeKind::ChangelogNormalize(_)
             | ExecNodeKind::DropUpdateBefore(_)
+            | ExecNodeKind::SinkUpsertMaterializer(_)
             | ExecNodeKind::MiniBatchAssigner(_)
             | ExecNodeKind::Deduplicate(_)
             | ExecNodeKind::Rank(_)

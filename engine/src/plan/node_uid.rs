@@ -84,6 +84,7 @@ fn word(kind: &ExecNodeKind) -> &'static str {
         ExecNodeKind::TemporalJoin(_) => "temporal-join",
         ExecNodeKind::LookupJoin(_) => "lookup-join",
         ExecNodeKind::Sink(_) => "sink",
+        ExecNodeKind::SinkUpsertMaterializer(_) => "sink-upsert-materializer",
         ExecNodeKind::LateRowsSink(_) => "late-rows-sink",
     }
 }

@@ -6,7 +6,7 @@ use super::changelog_inference::infer_changelog_modes;
 use super::exec_node::{ExecNodeKind, ExecPlan, NodeId};
 use super::graph_builder::GraphBuilder;
 use super::logical::{
-    Filter, Insert, LogicalPlan, Project, Scan, Statement, TableSpec, Union, Unnest, Values,
+    Filter, LogicalPlan, Project, Scan, Statement, TableSpec, Union, Unnest, Values,
 };
 use super::logical_graph::{LogicalGraph, LogicalId};
 use super::node_uid::assign_uids;
@@ -17,7 +17,8 @@ use super::rules;
 use crate::config::SessionConfig;
 use crate::connectors::ConnectorRegistry;
 use crate::error::Result;
-use crate::types::{ChangelogMode, Schema};
+use crate::expr::Position;
+use crate::types::Schema;
 
 /// Plans a statement: chooses the nodes, shares what is equal, checks changelog modes. `late_rows_table` is the table
 /// that `volley.late-rows.sink` names. Refused with its place in the SQL text: whatever cannot run.
@@ -40,8 +41,8 @@ pub fn plan_statement(
     let mut plan = planner.builder.finish(roots, late_rows_sink);
     rules::prune_fields(&mut plan, connectors)?;
     rules::mark_readers_of_watermarks(&mut plan);
+    let mut plan = infer_changelog_modes(plan, &positions(statement), config)?;
     assign_uids(&mut plan);
-    infer_changelog_modes(&plan)?;
     Ok(plan)
 }
 
@@ -49,6 +50,14 @@ fn queries(statement: &Statement) -> Vec<&LogicalPlan> {
     match statement {
         Statement::Inserts(inserts) => inserts.iter().map(|insert| &insert.query).collect(),
         Statement::Select(query) => vec![query],
+    }
+}
+
+/// Where the SQL text names the sink of each query.
+fn positions(statement: &Statement) -> Vec<Position> {
+    match statement {
+        Statement::Inserts(inserts) => inserts.iter().map(|insert| insert.position).collect(),
+        Statement::Select(_) => vec![],
     }
 }
 
@@ -268,78 +277,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn sinks(&mut self, statement: &Statement) -> Result<Vec<NodeId>> {
-        let roots = self.graph.roots.clone();
-        match statement {
-            Statement::Inserts(inserts) => inserts
-                .iter()
-                .zip(roots)
-                .map(|(insert, root)| self.insert(insert, root))
-                .collect(),
-            Statement::Select(_) => Ok(vec![self.collect(roots[0])?]),
-        }
-    }
-
-    fn insert(&mut self, insert: &Insert, root: LogicalId) -> Result<NodeId> {
-        let descriptor = &insert.table.descriptor;
-        let position = insert.position.0;
-        let placed = |error: crate::error::Error| error.at(position);
-        let factory = self.connectors.for_table(descriptor, position)?;
-        let changelog_mode = factory.sink_changelog_mode(descriptor).map_err(placed)?;
-        let single = factory.create_sink(descriptor).map_err(placed)?.is_single();
-        let query = self.query(root)?;
-        let input = if single {
-            self.builder.gather(query)
-        } else {
-            query
-        };
-        let given = &self.builder.node(input).schema;
-        let not_null = (0..given.len())
-            .filter(|column| {
-                given.fields[*column].logical_type.nullable
-                    && !descriptor.physical.fields[*column].logical_type.nullable
-            })
-            .collect();
-        Ok(self.sink(
-            input,
-            SinkTarget::Table(descriptor.clone()),
-            not_null,
-            changelog_mode,
-        ))
-    }
-
-    fn collect(&mut self, root: LogicalId) -> Result<NodeId> {
-        let query = self.query(root)?;
-        let input = self.builder.gather(query);
-        Ok(self.sink(input, SinkTarget::Collect, vec![], ChangelogMode::RETRACT))
-    }
-
-    fn query(&mut self, root: LogicalId) -> Result<NodeId> {
+    /// The node of a whole query, with exactly its columns.
+    pub(super) fn query(&mut self, root: LogicalId) -> Result<NodeId> {
         self.relation(root)?.pack_exactly(&mut self.builder)
-    }
-
-    fn sink(
-        &mut self,
-        input: NodeId,
-        target: SinkTarget,
-        not_null: Vec<usize>,
-        changelog_mode: ChangelogMode,
-    ) -> NodeId {
-        let drops = self
-            .config
-            .get("table.exec.sink.not-null-enforcer")
-            .is_some_and(|value| value.eq_ignore_ascii_case("drop"));
-        let schema = self.builder.node(input).schema.clone();
-        let kind = ExecNodeKind::Sink(SinkNode {
-            target,
-            not_null,
-            enforcer: if drops {
-                NotNullEnforcer::Drop
-            } else {
-                NotNullEnforcer::Error
-            },
-            changelog_mode,
-        });
-        self.builder.add(kind, vec![input], schema)
     }
 }

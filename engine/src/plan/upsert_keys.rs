@@ -3,12 +3,17 @@
 //! A key is lost where rows are dealt by other columns: changes of one key could then overtake each other.
 
 use super::exec_node::ExecNodeKind;
-use super::node_facts::{Input, Placement, moved_hash};
+use super::node_facts::Input;
 use super::nodes::*;
+use super::row_logic::bare_column;
+use crate::expr::Expression;
 use crate::types::JoinKind;
 use crate::window::{WindowAggregateSpec, WindowColumn};
 
 type Keys = Vec<Vec<usize>>;
+
+/// More keys of one node are of no use.
+const MOST_KEYS: usize = 128;
 
 /// The upsert keys of a node, smallest first.
 pub(super) fn upsert_keys(kind: &ExecNodeKind, inputs: &[Input]) -> Keys {
@@ -29,12 +34,7 @@ fn of_kind(kind: &ExecNodeKind, inputs: &[Input]) -> Keys {
     };
     match kind {
         ExecNodeKind::TableSourceScan(scan) => projected_primary_key(scan).into_iter().collect(),
-        ExecNodeKind::Calc(calc) => {
-            moved_keys(&first(), |key| match moved_hash(&calc.projection, key) {
-                Placement::Hash(key) => Some(key),
-                _ => None,
-            })
-        }
+        ExecNodeKind::Calc(calc) => projected_keys(&calc.projection, &first()),
         ExecNodeKind::Exchange(exchange) => match &exchange.distribution {
             Distribution::Singleton => first(),
             Distribution::Hash(dealt) => {
@@ -69,19 +69,58 @@ fn of_kind(kind: &ExecNodeKind, inputs: &[Input]) -> Keys {
         ExecNodeKind::Rank(rank) => ranked_keys(rank, first(), inputs[0].0.schema.len()),
         ExecNodeKind::ChangelogNormalize(normalize) => vec![normalize.key.clone()],
         ExecNodeKind::Join(join) => joined_keys(join.kind, &join.keys, inputs),
+        ExecNodeKind::IntervalJoin(join) => joined_keys(join.kind, &join.keys, inputs),
         ExecNodeKind::WindowJoin(join) => joined_keys(join.kind, &[], inputs),
+        ExecNodeKind::TemporalJoin(join) => joined_keys(join.kind, &join.keys, inputs),
+        ExecNodeKind::LookupJoin(join) => looked_up_keys(join, first(), inputs[0].0.schema.len()),
+        ExecNodeKind::SinkUpsertMaterializer(node) => vec![node.primary_key.clone()],
         ExecNodeKind::WatermarkAssigner(_)
         | ExecNodeKind::MiniBatchAssigner(_)
         | ExecNodeKind::DropUpdateBefore(_)
         | ExecNodeKind::TemporalSort(_)
-        | ExecNodeKind::OverAggregate(_)
-        | ExecNodeKind::TemporalJoin(_) => first(),
+        | ExecNodeKind::OverAggregate(_) => first(),
         _ => vec![],
     }
 }
 
-fn moved_keys(keys: &Keys, moved: impl Fn(&[usize]) -> Option<Vec<usize>>) -> Keys {
-    keys.iter().filter_map(|key| moved(key)).collect()
+/// The keys of which every column goes through a projection, at each of the places where it comes out.
+fn projected_keys(projection: &[Expression], keys: &Keys) -> Keys {
+    let places = |column: usize| {
+        (0..projection.len()).filter(move |at| bare_column(&projection[*at]) == Some(column))
+    };
+    let moved = |key: &Vec<usize>| {
+        key.iter().fold(vec![vec![]], |moved: Keys, column| {
+            let with_place = |key: Vec<usize>| {
+                places(*column).map(move |place| [key.clone(), vec![place]].concat())
+            };
+            moved
+                .into_iter()
+                .flat_map(with_place)
+                .take(MOST_KEYS)
+                .collect()
+        })
+    };
+    keys.iter().flat_map(moved).collect()
+}
+
+/// A left row has one partner at most where the table's primary key is looked up; else a key of the table belongs to the name of a pair.
+fn looked_up_keys(join: &LookupJoinNode, left: Keys, width: usize) -> Keys {
+    let table = &join.table;
+    let is_looked_up = |column: &usize| join.keys.iter().any(|key| key.column == *column);
+    if table.primary_key.is_empty() {
+        return vec![];
+    }
+    if table.primary_key.iter().all(is_looked_up) {
+        return left;
+    }
+    let right: Option<Vec<usize>> = table
+        .primary_key
+        .iter()
+        .map(|column| table.projection.iter().position(|at| at == column))
+        .map(|place| Some(width + place?))
+        .collect();
+    let pair = |key: Vec<usize>| Some([key, right.clone()?].concat());
+    left.into_iter().filter_map(pair).collect()
 }
 
 fn projected_primary_key(scan: &TableSourceScanNode) -> Option<Vec<usize>> {
@@ -107,18 +146,16 @@ fn aggregated_key(spec: &WindowAggregateSpec) -> Option<Vec<usize>> {
     (bound > 0).then_some(key)
 }
 
-/// A row keeps its own key; a rank names one row of a partition, as does the partition alone where one row stays.
+/// The partition where one row of it stays; with the rank, partition and rank: another row takes the place without a word about the
+/// one that leaves. Else a row keeps its own key.
 fn ranked_keys(rank: &RankNode, input: Keys, width: usize) -> Keys {
-    let mut keys = input;
-    if rank.output_rank {
-        keys.push(rank.partition_by.iter().copied().chain([width]).collect());
+    match rank.range {
+        RankRange::Constant { start, end } if start == end => vec![rank.partition_by.clone()],
+        _ if rank.output_rank => {
+            vec![rank.partition_by.iter().copied().chain([width]).collect()]
+        }
+        _ => input,
     }
-    if let RankRange::Constant { start, end } = rank.range
-        && start == end
-    {
-        keys.push(rank.partition_by.clone());
-    }
-    keys
 }
 
 /// A key of each side together name a pair; one side's alone does where its rows have one partner at most.

@@ -4,6 +4,7 @@ use sqlparser::ast::{Cte, Ident, Query, SetExpr, SetOperator, SetQuantifier, Tab
 
 use super::binder::{Binder, Environment};
 use super::projection::{columns_of, project};
+use super::select::distinct;
 use crate::error::{Error, Result};
 use crate::plan::logical::LogicalPlan;
 use crate::types::Schema;
@@ -135,19 +136,19 @@ impl Binder<'_> {
                 set_quantifier,
                 right,
             } => {
-                if *op != SetOperator::Union || *set_quantifier != SetQuantifier::All {
-                    let name = match set_quantifier {
-                        SetQuantifier::None => op.to_string(),
-                        quantifier => format!("{op} {quantifier}"),
-                    };
-                    let error = self.not_yet(name, right.as_ref());
-                    return Err(if *op == SetOperator::Union {
-                        error.hint("UNION ALL is; it keeps equal rows")
-                    } else {
-                        error
+                use SetQuantifier::{All, Distinct, None};
+                if *op == SetOperator::Union && matches!(set_quantifier, None | All | Distinct) {
+                    let all = self.bind_union(left, right, environment)?;
+                    return Ok(match set_quantifier {
+                        All => all,
+                        _ => distinct(all, self.position(right.as_ref())),
                     });
                 }
-                self.bind_union(left, right, environment)
+                let name = match set_quantifier {
+                    None => op.to_string(),
+                    quantifier => format!("{op} {quantifier}"),
+                };
+                Err(self.not_yet(name, right.as_ref()))
             }
             SetExpr::Table(table) => {
                 let Table {

@@ -344,7 +344,7 @@ fn grouped_plan(
 }
 
 /// Each row once: a group of all columns.
-fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
+pub(super) fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
     let schema = plan.schema();
     let windowed = window_bounds(&plan).is_some();
     let plan = LogicalPlan::Aggregate(Aggregate {

@@ -6,6 +6,7 @@ mod backend;
 #[cfg(test)]
 mod conformance;
 mod group_table;
+mod keyed_rows;
 mod row_slab;
 mod row_store;
 mod snapshot;
@@ -14,6 +15,7 @@ mod time_to_live;
 pub use backend::{HashMapStateBackend, StateBackend};
 pub use group_table::{GroupTable, Groups};
 pub(crate) use group_table::{fixed_array, is_fixed, with_fixed_values};
+pub use keyed_rows::KeyedRows;
 pub use row_slab::RowSlab;
 pub use row_store::RowStore;
 pub use snapshot::{KEY_GROUP_COLUMN, StateSnapshot, StateTable, TableScope};

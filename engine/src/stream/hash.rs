@@ -72,7 +72,8 @@ impl KeyHashes {
         }
     }
 
-    pub(super) fn take(&self, indices: &UInt32Array) -> Self {
+    /// The hashes of the rows at `indices`, in that order.
+    pub fn take(&self, indices: &UInt32Array) -> Self {
         KeyHashes {
             columns: self.columns.clone(),
             values: indices

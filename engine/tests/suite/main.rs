@@ -9,3 +9,4 @@ mod doors;
 mod jobs;
 mod random_queries;
 mod random_windows;
+mod retail;

@@ -162,6 +162,22 @@ fn a_reader_goes_on_from_every_position() {
 }
 
 #[test]
+fn a_batch_holds_the_records_that_its_bytes_hold_and_at_least_one() {
+    let directory = tempfile::tempdir().unwrap();
+    // A hundred lines of 18 bytes; then one of 515.
+    let short = |row: usize| format!("{{\"a\":{},\"s\":\"\"}}\n", 1_000 + row);
+    let long = format!("{{\"a\":1,\"s\":\"{}\"}}\n", "x".repeat(500));
+    let text: String = (0..100).map(short).chain([long]).collect();
+    assert_eq!(text.len(), 100 * 18 + 515);
+    fs::write(directory.path().join("a.json"), text).unwrap();
+    let table = json(directory.path());
+    for (bytes, batches) in [(1, 101), (50, 51), (180, 11), (2_000, 2), (1 << 20, 1)] {
+        let (found, taken) = read(&table, &request(1_000, bytes)).unwrap();
+        assert_eq!((found.len(), taken), (101, batches), "{bytes} bytes");
+    }
+}
+
+#[test]
 fn large_files_flow_through_blocks() {
     let directory = tempfile::tempdir().unwrap();
     let long = "y".repeat(3 << 20);

@@ -57,11 +57,13 @@ impl TextReader {
         }
     }
 
-    /// Decodes from the buffer, at most about `bytes` unless a record is longer; false where the buffer must first be filled.
+    /// Decodes from the buffer, at most so many bytes; where they hold no whole record, more until there is one, unless there
+    /// are rows already. False where nothing was decoded.
     fn decode(&mut self, rows: usize, bytes: usize) -> Result<bool> {
         let open = self.file.as_mut().expect("poll opens a file first");
         let available = self.end - self.start;
-        for window in [bytes.clamp(1, available.max(1)).min(available), available] {
+        let mut window = bytes.clamp(1, available.max(1)).min(available);
+        loop {
             let block = &mut self.buffer[self.start..self.start + window];
             let is_last = open.is_at_end && window == available;
             let decoded = self
@@ -77,12 +79,15 @@ impl TextReader {
                 open.position.line += decoded.lines as u64;
                 return Ok(true);
             }
+            assert!(
+                available == 0 || !is_last,
+                "a decoder takes all of the last block"
+            );
+            if window == available || self.decoder.rows() > 0 {
+                return Ok(false);
+            }
+            window = (2 * window).min(available);
         }
-        assert!(
-            available == 0 || !open.is_at_end,
-            "a decoder takes all of the last block"
-        );
-        Ok(false)
     }
 
     /// Reads more behind what is left.
@@ -164,7 +169,10 @@ impl SplitReader for TextReader {
             let before = self.start;
             if self.decode(rows, budget)? {
                 taken += self.start - before;
-            } else if self.is_at_end() {
+            } else if self.is_at_end()
+                || (self.decoder.rows() > 0 && self.end - self.start >= budget)
+            {
+                // The file has ended, or what is left of the bytes asked for holds no whole record.
                 break;
             } else {
                 self.fill()?;

@@ -1,6 +1,6 @@
 //! The contract of an aggregate function's state: typed columns indexed by group id, filled batch by batch.
 
-use arrow::array::{ArrayRef, BooleanBufferBuilder};
+use arrow::array::ArrayRef;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 
 use crate::error::Result;
@@ -30,6 +30,13 @@ pub trait Accumulator: Send {
     /// Folds rows into their groups.
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()>;
 
+    /// Folds rows as [`Accumulator::accumulate`] does. Returns for each row, whether it counts or not, the result of its group
+    /// right behind it: what a changelog shows record by record.
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef>;
+
+    /// Makes groups empty again.
+    fn reset(&mut self, groups: &[u32]);
+
     /// Folds partials into the groups `ids`; `partials` are columns as [`Accumulator::partials`] makes them.
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()>;
 
@@ -55,6 +62,35 @@ impl AggregateRows<'_> {
         }
     }
 
+    /// Calls `fold(state, row, weight)` for each row that counts, and collects the `value` of its group's state behind each
+    /// row, in order.
+    #[inline(always)]
+    pub(super) fn running<S, T>(
+        &self,
+        states: &mut [S],
+        mut fold: impl FnMut(&mut S, usize, i64),
+        mut value: impl FnMut(&S) -> T,
+    ) -> Vec<T> {
+        let mut each = |row: usize, counts: bool, weight: i64| {
+            let state = &mut states[self.ids[row] as usize];
+            if counts {
+                fold(state, row, weight);
+            }
+            value(state)
+        };
+        let rows = 0..self.ids.len();
+        match (self.mask, self.weights) {
+            (None, None) => rows.map(|row| each(row, true, 1)).collect(),
+            (Some(mask), None) => rows.map(|row| each(row, mask.value(row), 1)).collect(),
+            (None, Some(weights)) => rows
+                .map(|row| each(row, true, weights[row] as i64))
+                .collect(),
+            (Some(mask), Some(weights)) => rows
+                .map(|row| each(row, mask.value(row), weights[row] as i64))
+                .collect(),
+        }
+    }
+
     /// Calls `fold(row, group, weight)` for each row that counts, in order. Without weights the loop is compiled for 1.
     #[inline(always)]
     pub(super) fn for_each_weighted(&self, mut fold: impl FnMut(usize, usize, i64)) {
@@ -65,14 +101,18 @@ impl AggregateRows<'_> {
     }
 }
 
-/// The NULL buffer of a result: valid where `valid(group)` holds; `None` where it holds for all.
-pub(super) fn nulls_where(groups: &Groups, valid: impl Fn(usize) -> bool) -> Option<NullBuffer> {
-    let mut all = true;
-    groups.map(|group| all &= valid(group));
-    if all {
+/// The NULL buffer of a result: valid where `valid(state)` holds; `None` where it holds for all.
+pub(super) fn nulls_where<S>(states: &[S], valid: impl Fn(&S) -> bool) -> Option<NullBuffer> {
+    if states.iter().all(&valid) {
         return None;
     }
-    let mut bits = BooleanBufferBuilder::new(groups.len());
-    groups.map(|group| bits.append(valid(group)));
-    Some(NullBuffer::new(bits.finish()))
+    let bits = BooleanBuffer::collect_bool(states.len(), |row| valid(&states[row]));
+    Some(NullBuffer::new(bits))
+}
+
+/// Makes the states of groups empty again.
+pub(super) fn clear<S: Default>(states: &mut [S], groups: &[u32]) {
+    for group in groups {
+        states[*group as usize] = S::default();
+    }
 }

@@ -5,17 +5,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::accumulator::{Accumulator, AggregateRows};
+use super::arrivals::{ArrivalsAccumulator, Finish as Arrivals};
 use super::count::CountAccumulator;
-use super::distinct::{DistinctRows, DistinctSet, Weights, take_all};
-use super::first_last_value::FirstLastValue;
+use super::distinct::DistinctSet;
+use super::first_last_value::{SingleValue, first_last_value};
 use super::listagg::ListaggAccumulator;
 use super::min_max::min_max;
-use super::ordered_multiset::ordered_multiset;
+use super::ordered_multiset::{Finish as Multiset, ordered_multiset};
+use super::row_selection::{DistinctInput, counted_arguments, mask, pick, takes_nulls};
 use super::sum::{DecimalSumAccumulator, DoubleSumAccumulator, Finish, IntegerSumAccumulator};
 use super::variance::{Spread, VarianceAccumulator};
 use crate::error::{Error, Result};
@@ -47,6 +48,7 @@ struct DistinctSpec {
     arguments: Vec<usize>,
     argument_types: Vec<LogicalType>,
     filters: Vec<Option<usize>>,
+    takes_nulls: bool,
     calls: Vec<(usize, AggregateCall)>,
 }
 
@@ -100,13 +102,16 @@ impl AggregateSetSpec {
 
     fn place_distinct(&mut self, call: AggregateCall) -> ResultSource {
         let found = self.distinct.iter().position(|set| {
-            set.arguments == call.arguments && set.argument_types == call.argument_types
+            set.arguments == call.arguments
+                && set.argument_types == call.argument_types
+                && set.takes_nulls == takes_nulls(&call.function)
         });
         let set = found.unwrap_or_else(|| {
             self.distinct.push(DistinctSpec {
                 arguments: call.arguments.clone(),
                 argument_types: call.argument_types.clone(),
                 filters: Vec::new(),
+                takes_nulls: takes_nulls(&call.function),
                 calls: Vec::new(),
             });
             self.distinct.len() - 1
@@ -152,6 +157,12 @@ impl AggregateSetSpec {
         fields
     }
 
+    /// How many rows came less rows that went, by partial; `None` where that is not kept.
+    pub fn row_counts<'a>(&self, partials: &'a [ArrayRef]) -> Option<&'a [i64]> {
+        let counts = partials.first().filter(|_| self.track_rows)?;
+        Some(counts.as_primitive::<Int64Type>().values())
+    }
+
     /// An empty set of states.
     pub fn create(&self) -> Result<AggregateSet> {
         let of = |call: &AggregateCall| accumulator(call, self.insert_only);
@@ -178,6 +189,22 @@ impl AggregateSetSpec {
 }
 
 impl DistinctSpec {
+    fn input<'a>(
+        &self,
+        ids: &'a [u32],
+        columns: &[ArrayRef],
+        arguments: &'a [ArrayRef],
+        weights: Option<&'a [i8]>,
+    ) -> DistinctInput<'a> {
+        DistinctInput {
+            ids,
+            arguments,
+            weights,
+            filters: DistinctInput::filters(&self.filters, columns),
+            takes_nulls: self.takes_nulls,
+        }
+    }
+
     fn partial_type(&self) -> LogicalType {
         let values = self
             .argument_types
@@ -219,9 +246,13 @@ fn accumulator(call: &AggregateCall, insert_only: bool) -> Result<Box<dyn Accumu
     Ok(match name {
         "COUNT" => Box::new(CountAccumulator::default()),
         "SUM" => sum(Finish::Sum, argument, &call.logical_type)?,
+        "$SUM0" => sum(Finish::SumZero, argument, &call.logical_type)?,
         "AVG" => sum(Finish::Average, argument, &call.logical_type)?,
         "MIN" | "MAX" if insert_only => min_max(&argument.to_arrow(), name == "MAX")?,
-        "MIN" | "MAX" => ordered_multiset(&argument.to_arrow(), name == "MAX")?,
+        "MIN" => ordered_multiset(&argument.to_arrow(), Multiset::Min)?,
+        "MAX" => ordered_multiset(&argument.to_arrow(), Multiset::Max)?,
+        "COLLECT" => ordered_multiset(&argument.to_arrow(), Multiset::Collect)?,
+        "SINGLE_VALUE" => Box::new(SingleValue::new(&argument.to_arrow())?),
         "VAR_POP" | "VAR_SAMP" | "VARIANCE" | "STDDEV_POP" | "STDDEV_SAMP" => {
             let spread = Spread {
                 sample: !name.ends_with("_POP"),
@@ -232,16 +263,23 @@ fn accumulator(call: &AggregateCall, insert_only: bool) -> Result<Box<dyn Accumu
                 call.logical_type.to_arrow(),
             ))
         }
-        "FIRST_VALUE" | "LAST_VALUE" | "LISTAGG" if !insert_only => {
-            return Err(Error::unsupported(format!(
-                "{name} over input that takes rows back"
-            )));
-        }
-        "FIRST_VALUE" => Box::new(FirstLastValue::new(&argument.to_arrow(), false)),
-        "LAST_VALUE" => Box::new(FirstLastValue::new(&argument.to_arrow(), true)),
-        "LISTAGG" => Box::new(ListaggAccumulator::default()),
+        "FIRST_VALUE" if insert_only => first_last_value(&argument.to_arrow(), false)?,
+        "LAST_VALUE" if insert_only => first_last_value(&argument.to_arrow(), true)?,
+        "LISTAGG" if insert_only => Box::new(ListaggAccumulator::default()),
+        "FIRST_VALUE" | "LAST_VALUE" | "LISTAGG" | "ARRAY_AGG" => Box::new(
+            ArrivalsAccumulator::new(&argument.to_arrow(), arrivals_finish(name))?,
+        ),
         _ => return Err(Error::unsupported(format!("the aggregate function {name}"))),
     })
+}
+
+fn arrivals_finish(name: &str) -> Arrivals {
+    match name {
+        "FIRST_VALUE" => Arrivals::First,
+        "LAST_VALUE" => Arrivals::Last,
+        "ARRAY_AGG" => Arrivals::Array,
+        _ => Arrivals::Text,
+    }
 }
 
 fn sum(finish: Finish, argument: &TypeRoot, result: &LogicalType) -> Result<Box<dyn Accumulator>> {
@@ -268,7 +306,7 @@ fn partial_types(call: &AggregateCall, insert_only: bool) -> Vec<LogicalType> {
     let double = || LogicalType::not_null(TypeRoot::Double);
     let argument = call.argument_types.first();
     match call.function.as_str() {
-        "SUM" | "AVG" => {
+        "SUM" | "AVG" | "$SUM0" => {
             let sum = match argument.map(|argument| &argument.root) {
                 Some(TypeRoot::Decimal { scale, .. }) => LogicalType::nullable(TypeRoot::Decimal {
                     precision: 38,
@@ -279,12 +317,20 @@ fn partial_types(call: &AggregateCall, insert_only: bool) -> Vec<LogicalType> {
             };
             vec![sum, bigint()]
         }
-        "MIN" | "MAX" if !insert_only => argument
-            .map(|argument| {
-                let key = Box::new(argument.with_nullable(false));
-                LogicalType::not_null(TypeRoot::Map(key, Box::new(bigint())))
-            })
+        "COLLECT" => argument
+            .map(|argument| count_map(argument, bigint()))
             .into_iter()
+            .collect(),
+        "MIN" | "MAX" if !insert_only => argument
+            .map(|argument| count_map(argument, bigint()))
+            .into_iter()
+            .collect(),
+        "FIRST_VALUE" | "LAST_VALUE" | "LISTAGG" if !insert_only => arrival_types(call),
+        "ARRAY_AGG" => arrival_types(call),
+        "SINGLE_VALUE" => argument
+            .map(|argument| argument.with_nullable(true))
+            .into_iter()
+            .chain([bigint()])
             .collect(),
         "MIN" | "MAX" | "FIRST_VALUE" | "LAST_VALUE" => argument
             .map(|argument| argument.with_nullable(true))
@@ -294,6 +340,24 @@ fn partial_types(call: &AggregateCall, insert_only: bool) -> Vec<LogicalType> {
         "COUNT" => vec![bigint()],
         _ => vec![bigint(), double(), double()],
     }
+}
+
+fn count_map(key: &LogicalType, count: LogicalType) -> LogicalType {
+    let key = Box::new(key.with_nullable(false));
+    LogicalType::not_null(TypeRoot::Map(key, Box::new(count)))
+}
+
+/// Values, missing values, and the separator of LISTAGG.
+fn arrival_types(call: &AggregateCall) -> Vec<LogicalType> {
+    let list = |argument: &LogicalType| {
+        LogicalType::not_null(TypeRoot::Array(Box::new(argument.with_nullable(true))))
+    };
+    let lists = call.argument_types.first().map(list);
+    let mut types: Vec<LogicalType> = lists.iter().chain(&lists).cloned().collect();
+    if call.function == "LISTAGG" {
+        types.push(LogicalType::STRING);
+    }
+    types
 }
 
 /// The states of all aggregates of a query for groups numbered from 0.
@@ -342,9 +406,61 @@ impl AggregateSet {
             })?;
         }
         for (set, spec) in self.distinct.iter_mut().zip(&spec.distinct) {
-            fold_distinct(set, spec, ids, columns, weights)?;
+            let arguments = pick(columns, &spec.arguments);
+            spec.input(ids, columns, &arguments, weights).fold(set)?;
         }
         Ok(())
+    }
+
+    /// Folds rows as [`AggregateSet::accumulate`] does. Returns the results of each row's group right behind the row, a column a
+    /// call.
+    pub fn accumulate_running(
+        &mut self,
+        spec: &AggregateSetSpec,
+        ids: &[u32],
+        columns: &[ArrayRef],
+        weights: Option<&[i8]>,
+    ) -> Result<Vec<ArrayRef>> {
+        let rows: Option<ArrayRef> = self.rows.as_mut().map(|rows| {
+            let counts = count_rows_running(rows, ids, weights);
+            Arc::new(Int64Array::from(counts)) as ArrayRef
+        });
+        let mut plain = Vec::with_capacity(self.plain.len());
+        for (accumulator, call) in self.plain.iter_mut().zip(&spec.plain) {
+            let arguments = pick(columns, &call.arguments);
+            let filter = call.filter.map(|filter| &columns[filter]);
+            plain.push(accumulator.accumulate_running(&AggregateRows {
+                ids,
+                arguments: &arguments,
+                weights,
+                mask: mask(counted_arguments(call, &arguments), filter).as_ref(),
+            })?);
+        }
+        let mut distinct = Vec::with_capacity(self.distinct.len());
+        for (set, spec) in self.distinct.iter_mut().zip(&spec.distinct) {
+            let arguments = pick(columns, &spec.arguments);
+            let input = spec.input(ids, columns, &arguments, weights);
+            distinct.push(input.fold_running(set)?);
+        }
+        let of = |result: &ResultSource| match result {
+            ResultSource::Rows => rows.clone().expect("COUNT(*) has rows tracked"),
+            ResultSource::Plain(index) => plain[*index].clone(),
+            ResultSource::Distinct { set, index } => distinct[*set][*index].clone(),
+        };
+        Ok(spec.results.iter().map(of).collect())
+    }
+
+    /// Makes groups empty again.
+    pub fn reset(&mut self, groups: &[u32]) {
+        if groups.is_empty() {
+            return;
+        }
+        if let Some(rows) = &mut self.rows {
+            groups.iter().for_each(|group| rows[*group as usize] = 0);
+        }
+        let plain = self.plain.iter_mut();
+        plain.for_each(|accumulator| accumulator.reset(groups));
+        self.distinct.iter_mut().for_each(|set| set.reset(groups));
     }
 
     /// Folds partials into the groups `ids`, which exist. `partials` are columns as [`AggregateSet::partials`] makes them.
@@ -427,6 +543,21 @@ impl AggregateSet {
     }
 }
 
+fn count_rows_running(rows: &mut [i64], ids: &[u32], weights: Option<&[i8]>) -> Vec<i64> {
+    let mut count = |id: &u32, weight: i64| {
+        let count = &mut rows[*id as usize];
+        *count += weight;
+        *count
+    };
+    match weights {
+        None => ids.iter().map(|id| count(id, 1)).collect(),
+        Some(weights) => {
+            let rows = ids.iter().zip(weights);
+            rows.map(|(id, weight)| count(id, *weight as i64)).collect()
+        }
+    }
+}
+
 fn count_rows(rows: &mut [i64], ids: &[u32], weights: Option<&[i8]>) {
     match weights {
         None => ids.iter().for_each(|id| rows[*id as usize] += 1),
@@ -435,114 +566,5 @@ fn count_rows(rows: &mut [i64], ids: &[u32], weights: Option<&[i8]>) {
                 rows[*id as usize] += *weight as i64;
             }
         }
-    }
-}
-
-fn pick(columns: &[ArrayRef], indices: &[usize]) -> Vec<ArrayRef> {
-    indices
-        .iter()
-        .map(|index| columns[*index].clone())
-        .collect()
-}
-
-/// The arguments whose NULL keeps a row out: all, but for the separator of LISTAGG.
-fn counted_arguments<'a>(call: &AggregateCall, arguments: &'a [ArrayRef]) -> &'a [ArrayRef] {
-    if call.function == "LISTAGG" {
-        &arguments[..1]
-    } else {
-        arguments
-    }
-}
-
-/// The rows where the filter is TRUE and no argument is NULL; `None` where that is all of them.
-fn mask(arguments: &[ArrayRef], filter: Option<&ArrayRef>) -> Option<BooleanBuffer> {
-    let mut mask = filter.map(true_rows);
-    for nulls in arguments
-        .iter()
-        .filter_map(|argument| argument.logical_nulls())
-    {
-        if nulls.null_count() > 0 {
-            let valid: &NullBuffer = &nulls;
-            mask = Some(match mask {
-                None => valid.inner().clone(),
-                Some(mask) => &mask & valid.inner(),
-            });
-        }
-    }
-    mask
-}
-
-fn true_rows(filter: &ArrayRef) -> BooleanBuffer {
-    let filter = filter.as_boolean();
-    match filter.nulls() {
-        Some(nulls) => filter.values() & nulls.inner(),
-        None => filter.values().clone(),
-    }
-}
-
-fn fold_distinct(
-    set: &mut DistinctSet,
-    spec: &DistinctSpec,
-    ids: &[u32],
-    columns: &[ArrayRef],
-    weights: Option<&[i8]>,
-) -> Result<()> {
-    let arguments = pick(columns, &spec.arguments);
-    let filters: Vec<Option<BooleanBuffer>> = spec
-        .filters
-        .iter()
-        .map(|filter| filter.map(|filter| true_rows(&columns[filter])))
-        .collect();
-    let kept = kept_rows(mask(&arguments, None), &filters);
-    let weight_of = |row: usize| weights.map_or(1, |weights| weights[row] as i64);
-    let rows: Option<Vec<u32>> =
-        kept.map(|kept| kept.set_indices().map(|row| row as u32).collect());
-    let variant = |filter: &Option<BooleanBuffer>| match (filter, weights) {
-        (None, None) => Weights::One,
-        _ => {
-            let weight = |row: usize| {
-                let counts = filter.as_ref().is_none_or(|filter| filter.value(row));
-                if counts { weight_of(row) } else { 0 }
-            };
-            Weights::Each(match &rows {
-                None => (0..ids.len()).map(weight).collect(),
-                Some(rows) => rows.iter().map(|row| weight(*row as usize)).collect(),
-            })
-        }
-    };
-    let variants = filters.iter().map(variant).collect();
-    match &rows {
-        None => set.fold(&DistinctRows {
-            ids,
-            arguments: &arguments,
-            weights: variants,
-        }),
-        Some(rows) => {
-            let ids: Vec<u32> = rows.iter().map(|row| ids[*row as usize]).collect();
-            let indices = UInt32Array::from(rows.clone());
-            set.fold(&DistinctRows {
-                ids: &ids,
-                arguments: &take_all(&arguments, &indices)?,
-                weights: variants,
-            })
-        }
-    }
-}
-
-/// The rows without NULL that at least one filter keeps; `None` where that is all of them.
-fn kept_rows(
-    without_null: Option<BooleanBuffer>,
-    filters: &[Option<BooleanBuffer>],
-) -> Option<BooleanBuffer> {
-    let mut any: Option<BooleanBuffer> = None;
-    for filter in filters {
-        let Some(filter) = filter else {
-            return without_null;
-        };
-        any = Some(any.map_or(filter.clone(), |any| &any | filter));
-    }
-    match (without_null, any) {
-        (Some(mask), Some(any)) => Some(&mask & &any),
-        (mask, any) => mask.or(any),
     }
 }

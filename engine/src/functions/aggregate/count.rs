@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
 
-use super::accumulator::{Accumulator, AggregateRows};
+use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::Result;
 use crate::state::Groups;
 
@@ -24,6 +24,19 @@ impl Accumulator for CountAccumulator {
         let counts = self.counts.as_mut_slice();
         rows.for_each_weighted(|_, group, weight| counts[group] += weight);
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let counts = rows.running(
+            &mut self.counts,
+            |count, _, weight| *count += weight,
+            |count| *count,
+        );
+        Ok(Arc::new(Int64Array::from(counts)))
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.counts, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

@@ -4,10 +4,15 @@
 //! for each value. A value gets a number in a dictionary of the set, and the pair (group, value number) a number among all
 //! pairs, by which the counts lie in columns: two probes a row, whatever the type. An aggregate is told of a row only when
 //! the count of its pair rises above zero (the value comes) or falls to it (the value goes).
+//!
+//! A group that is made empty gets another owner number, so that its pairs are nobody's. Pairs without an owner or a count
+//! are given back when they are most of the table.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanBufferBuilder, Int64Array, ListArray, StructArray, UInt32Array,
+};
 use arrow::buffer::{BooleanBuffer, OffsetBuffer};
 use arrow::compute;
 use arrow::datatypes::{DataType, Field, Fields, Int64Type};
@@ -17,12 +22,21 @@ use crate::error::Result;
 use crate::state::{GroupTable, Groups};
 use crate::stream::hash_columns;
 
+/// From how many pairs on dead ones are looked for.
+const LEAST_PAIRS: usize = 4096;
+
 /// The rows that a set folds; NULL arguments and rows that no filter keeps are gone already.
 pub(super) struct DistinctRows<'a> {
     pub(super) ids: &'a [u32],
     pub(super) arguments: &'a [ArrayRef],
     /// How often each row's value comes (or goes), by variant.
     pub(super) weights: Vec<Weights<'a>>,
+}
+
+/// All rows of a batch, of which [`DistinctRows`] are some.
+pub(super) struct DistinctBatch<'a> {
+    pub(super) ids: &'a [u32],
+    pub(super) arguments: &'a [ArrayRef],
 }
 
 /// How often the value of each row comes for one variant.
@@ -38,6 +52,12 @@ pub(super) struct DistinctSet {
     pairs: GroupTable,
     /// By variant, by pair.
     counts: Vec<Vec<i64>>,
+    /// The number of each group in the keys of `pairs`; never used twice between two packings.
+    owners: Vec<u32>,
+    next_owner: u32,
+    /// The number of pairs at which dead ones are looked for.
+    pack_at: usize,
+    value_types: Vec<DataType>,
     /// The aggregates, each with its variant.
     aggregates: Vec<(usize, Box<dyn Accumulator>)>,
     fields: Fields,
@@ -54,12 +74,20 @@ impl DistinctSet {
             values: GroupTable::new(value_types)?,
             pairs: GroupTable::new(&[DataType::Int64])?,
             counts: vec![Vec::new(); variants],
+            owners: Vec::new(),
+            next_owner: 0,
+            pack_at: LEAST_PAIRS,
+            value_types: value_types.to_vec(),
             aggregates,
             fields: entry_fields(value_types, variants),
         })
     }
 
     pub(super) fn grow(&mut self, groups: usize) {
+        while self.owners.len() < groups {
+            self.owners.push(self.next_owner);
+            self.next_owner += 1;
+        }
         self.aggregates
             .iter_mut()
             .for_each(|(_, aggregate)| aggregate.grow(groups));
@@ -69,16 +97,12 @@ impl DistinctSet {
         if rows.ids.is_empty() {
             return Ok(());
         }
-        let pairs = self.resolve(rows)?;
-        for (variant, weights) in rows.weights.iter().enumerate() {
-            let counts = &mut self.counts[variant];
-            counts.resize(self.pairs.len(), 0);
-            let (mask, signs) = transitions(counts, &pairs, weights);
+        for (variant, changes) in self.changes(rows)?.iter().enumerate() {
             let rows = AggregateRows {
                 ids: rows.ids,
                 arguments: rows.arguments,
-                weights: signs.as_deref(),
-                mask: Some(&mask),
+                weights: changes.signs.as_deref(),
+                mask: Some(&changes.mask),
             };
             for (_, aggregate) in self
                 .aggregates
@@ -91,6 +115,115 @@ impl DistinctSet {
         Ok(())
     }
 
+    /// Folds the rows of a batch that count, which stand at `places` in it (`None`: all), and gives for each aggregate the
+    /// result of each row of the batch right behind it.
+    pub(super) fn fold_running(
+        &mut self,
+        rows: &DistinctRows,
+        places: Option<&[u32]>,
+        batch: &DistinctBatch,
+    ) -> Result<Vec<ArrayRef>> {
+        let changes = self.changes(rows)?;
+        let changes: Vec<Changes> = match places {
+            None => changes,
+            Some(places) => changes
+                .into_iter()
+                .map(|changes| changes.spread(places, batch.ids.len()))
+                .collect(),
+        };
+        let running = self.aggregates.iter_mut().map(|(variant, aggregate)| {
+            aggregate.accumulate_running(&AggregateRows {
+                ids: batch.ids,
+                arguments: batch.arguments,
+                weights: changes[*variant].signs.as_deref(),
+                mask: Some(&changes[*variant].mask),
+            })
+        });
+        running.collect()
+    }
+
+    /// At which rows a value comes or goes, by variant.
+    fn changes(&mut self, rows: &DistinctRows) -> Result<Vec<Changes>> {
+        self.pack()?;
+        let pairs = self.resolve(rows)?;
+        let changes = rows.weights.iter().zip(&mut self.counts);
+        Ok(changes
+            .map(|(weights, counts)| {
+                counts.resize(self.pairs.len(), 0);
+                transitions(counts, &pairs, weights)
+            })
+            .collect())
+    }
+
+    /// Makes groups empty again.
+    pub(super) fn reset(&mut self, groups: &[u32]) {
+        for group in groups {
+            self.owners[*group as usize] = self.next_owner;
+            self.next_owner += 1;
+        }
+        self.aggregates
+            .iter_mut()
+            .for_each(|(_, aggregate)| aggregate.reset(groups));
+    }
+
+    /// Gives dead pairs back where they are most of all.
+    fn pack(&mut self) -> Result<()> {
+        let owners_run_out = self.next_owner > u32::MAX / 2;
+        if self.pairs.len() < self.pack_at && !owners_run_out {
+            return Ok(());
+        }
+        let (groups, alive) = self.alive()?;
+        self.pack_at = (2 * alive.len()).max(LEAST_PAIRS);
+        if 2 * alive.len() > self.pairs.len() && !owners_run_out {
+            return Ok(());
+        }
+        let keys = self.pairs.keys(&Groups::Ids(&alive))?;
+        let keys = keys[0].as_primitive::<Int64Type>().values();
+        let numbers: Vec<u32> = keys.iter().map(|key| *key as u32).collect();
+        let values = self.values.keys(&Groups::Ids(&numbers))?;
+        let counts = self.counts.iter();
+        let counts: Vec<Vec<i64>> = counts
+            .map(|counts| Groups::Ids(&alive).gather(counts))
+            .collect();
+        self.values = GroupTable::new(&self.value_types)?;
+        self.pairs = GroupTable::new(&[DataType::Int64])?;
+        self.next_owner = self.owners.len() as u32;
+        self.owners = (0..self.next_owner).collect();
+        self.counts = vec![Vec::new(); counts.len()];
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let pairs = self.resolve(&DistinctRows {
+            ids: &groups,
+            arguments: &values,
+            weights: Vec::new(),
+        })?;
+        debug_assert!(pairs.is_sorted(), "pairs are numbered anew in their order");
+        self.counts = counts;
+        Ok(())
+    }
+
+    /// The pairs whose group is there and whose value has a count, with their groups.
+    fn alive(&self) -> Result<(Vec<u32>, Vec<u32>)> {
+        const NONE: u32 = u32::MAX;
+        let mut group_of = vec![NONE; self.next_owner as usize];
+        for (group, owner) in self.owners.iter().enumerate() {
+            group_of[*owner as usize] = group as u32;
+        }
+        let all = self.pairs.keys(&Groups::Range(0..self.pairs.len()))?;
+        let keys = all[0].as_primitive::<Int64Type>().values();
+        let (mut groups, mut alive) = (Vec::new(), Vec::new());
+        for (pair, key) in keys.iter().enumerate() {
+            let group = group_of[(*key >> 32) as usize];
+            let counts = || self.counts.iter().any(|counts| counts[pair] != 0);
+            if group != NONE && counts() {
+                groups.push(group);
+                alive.push(pair as u32);
+            }
+        }
+        Ok((groups, alive))
+    }
+
     fn resolve(&mut self, rows: &DistinctRows) -> Result<Vec<u32>> {
         let hashes = hash_columns(rows.arguments, rows.ids.len())?;
         let mut numbers = Vec::new();
@@ -99,7 +232,7 @@ impl DistinctSet {
             .ids
             .iter()
             .zip(&numbers)
-            .map(|(group, value)| ((*group as i64) << 32) | *value as i64)
+            .map(|(group, value)| ((self.owners[*group as usize] as i64) << 32) | *value as i64)
             .collect();
         let hashes: Vec<u64> = keys.iter().map(|key| mix(*key as u64)).collect();
         let keys: ArrayRef = Arc::new(Int64Array::from(keys));
@@ -117,11 +250,8 @@ impl DistinctSet {
     pub(super) fn partial(&self, groups: &Groups) -> Result<ArrayRef> {
         let all = self.pairs.keys(&Groups::Range(0..self.pairs.len()))?;
         let keys = all[0].as_primitive::<Int64Type>().values();
-        let mut by_group: Vec<(u32, u32)> = keys
-            .iter()
-            .enumerate()
-            .map(|(pair, key)| ((key >> 32) as u32, pair as u32))
-            .collect();
+        let (owners, alive) = self.alive()?;
+        let mut by_group: Vec<(u32, u32)> = owners.into_iter().zip(alive).collect();
         by_group.sort_unstable();
         let mut chosen = Vec::new();
         let lengths = groups.map(|group| {
@@ -129,8 +259,7 @@ impl DistinctSet {
             let pairs = by_group[first..]
                 .iter()
                 .take_while(|(own, _)| *own as usize == group)
-                .map(|(_, pair)| *pair)
-                .filter(|pair| self.counts.iter().any(|counts| counts[*pair as usize] != 0));
+                .map(|(_, pair)| *pair);
             let before = chosen.len();
             chosen.extend(pairs);
             chosen.len() - before
@@ -198,12 +327,36 @@ fn mix(key: u64) -> u64 {
     mixed ^ (mixed >> 32)
 }
 
-/// Adds the weights to the counts of the pairs. Returns the rows at which a value came or went and, unless all came, which.
-fn transitions(
-    counts: &mut [i64],
-    pairs: &[u32],
-    weights: &Weights,
-) -> (BooleanBuffer, Option<Vec<i8>>) {
+/// The rows at which a value came or went and, unless all came, which: +1 or -1.
+struct Changes {
+    mask: BooleanBuffer,
+    signs: Option<Vec<i8>>,
+}
+
+impl Changes {
+    /// The same over a batch of `rows` rows in which these stand at `places`.
+    fn spread(self, places: &[u32], rows: usize) -> Changes {
+        let mut mask = BooleanBufferBuilder::new(rows);
+        mask.append_n(rows, false);
+        for row in self.mask.set_indices() {
+            mask.set_bit(places[row] as usize, true);
+        }
+        let signs = self.signs.map(|signs| {
+            let mut spread = vec![1; rows];
+            for (sign, place) in signs.iter().zip(places) {
+                spread[*place as usize] = *sign;
+            }
+            spread
+        });
+        Changes {
+            mask: mask.finish(),
+            signs,
+        }
+    }
+}
+
+/// Adds the weights to the counts of the pairs.
+fn transitions(counts: &mut [i64], pairs: &[u32], weights: &Weights) -> Changes {
     let add = |row: usize, weight: i64, counts: &mut [i64]| {
         let count = &mut counts[pairs[row] as usize];
         let before = *count > 0;
@@ -216,7 +369,7 @@ fn transitions(
                 let (before, after) = add(row, 1, counts);
                 before != after
             });
-            (mask, None)
+            Changes { mask, signs: None }
         }
         Weights::Each(weights) => {
             let mut signs = vec![1i8; pairs.len()];
@@ -231,7 +384,10 @@ fn transitions(
                 .iter()
                 .enumerate()
                 .all(|(row, sign)| *sign > 0 || !mask.value(row));
-            (mask, (!all_come).then_some(signs))
+            Changes {
+                mask,
+                signs: (!all_come).then_some(signs),
+            }
         }
     }
 }

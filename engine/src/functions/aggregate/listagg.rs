@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuilder};
 
-use super::accumulator::{Accumulator, AggregateRows};
+use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::Result;
 use crate::state::Groups;
 
@@ -17,16 +17,29 @@ pub(super) struct ListaggAccumulator {
 
 impl ListaggAccumulator {
     fn append(&mut self, group: usize, text: &str, separator: &str) {
-        let list = &mut self.lists[group];
-        match list {
+        match &mut self.lists[group] {
             Some(list) => {
                 list.push_str(separator);
                 list.push_str(text);
             }
-            None => *list = Some(text.to_string()),
+            list => *list = Some(text.to_string()),
         }
         if self.separators[group].as_deref() != Some(separator) {
             self.separators[group] = Some(separator.into());
+        }
+    }
+
+    fn append_rows(&mut self, rows: &AggregateRows, mut behind: impl FnMut(&Self, usize)) {
+        let texts = rows.arguments[0].as_string::<i32>();
+        let separators = rows.arguments.get(1);
+        let separators = separators.map(|column| column.as_string::<i32>());
+        for (row, group) in rows.ids.iter().enumerate() {
+            let group = *group as usize;
+            if rows.mask.is_none_or(|mask| mask.value(row)) {
+                let separator = separators.map_or(",", |column| column.value(row));
+                self.append(group, texts.value(row), separator);
+            }
+            behind(self, group);
         }
     }
 }
@@ -38,16 +51,21 @@ impl Accumulator for ListaggAccumulator {
     }
 
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
-        let texts = rows.arguments[0].as_string::<i32>();
-        let separators = rows
-            .arguments
-            .get(1)
-            .map(|column| column.as_string::<i32>());
-        rows.for_each(|row, group| {
-            let separator = separators.map_or(",", |column| column.value(row));
-            self.append(group, texts.value(row), separator);
-        });
+        self.append_rows(rows, |_, _| {});
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let mut lists = StringBuilder::new();
+        self.append_rows(rows, |all, group| {
+            lists.append_option(all.lists[group].as_deref());
+        });
+        Ok(Arc::new(lists.finish()))
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.lists, groups);
+        clear(&mut self.separators, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

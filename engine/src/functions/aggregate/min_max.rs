@@ -11,7 +11,7 @@ use arrow::array::{
 };
 use arrow::datatypes::*;
 
-use super::accumulator::{Accumulator, AggregateRows};
+use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::{Error, Result};
 use crate::state::Groups;
 
@@ -51,6 +51,11 @@ impl<T: ArrowPrimitiveType, const MAX: bool> PrimitiveMinMax<T, MAX> {
         }
     }
 
+    fn array(&self, best: Vec<Option<T::Native>>) -> ArrayRef {
+        let array: PrimitiveArray<T> = best.into_iter().collect();
+        Arc::new(array.with_data_type(self.data_type.clone()))
+    }
+
     #[inline(always)]
     fn offer(best: &mut Option<T::Native>, value: T::Native) {
         let better = match best {
@@ -76,6 +81,20 @@ impl<T: ArrowPrimitiveType, const MAX: bool> Accumulator for PrimitiveMinMax<T, 
         Ok(())
     }
 
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let values = rows.arguments[0].as_primitive::<T>().values();
+        let best = rows.running(
+            &mut self.best,
+            |best, row, _| Self::offer(best, values[row]),
+            |best| *best,
+        );
+        Ok(self.array(best))
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.best, groups);
+    }
+
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
         for (id, value) in ids.iter().zip(partials[0].as_primitive::<T>()) {
             if let Some(value) = value {
@@ -90,8 +109,7 @@ impl<T: ArrowPrimitiveType, const MAX: bool> Accumulator for PrimitiveMinMax<T, 
     }
 
     fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
-        let array: PrimitiveArray<T> = groups.gather(&self.best).into_iter().collect();
-        Ok(Arc::new(array.with_data_type(self.data_type.clone())))
+        Ok(self.array(groups.gather(&self.best)))
     }
 
     fn size_bytes(&self) -> usize {
@@ -105,11 +123,10 @@ struct BooleanMinMax {
 }
 
 impl BooleanMinMax {
-    fn offer(&mut self, group: usize, value: bool) {
-        let best = &mut self.best[group];
+    fn offer(best: &mut Option<bool>, value: bool, max: bool) {
         *best = Some(match *best {
             None => value,
-            Some(best) if self.max => best | value,
+            Some(best) if max => best | value,
             Some(best) => best & value,
         });
     }
@@ -122,14 +139,29 @@ impl Accumulator for BooleanMinMax {
 
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
         let values = rows.arguments[0].as_boolean().values();
-        rows.for_each(|row, group| self.offer(group, values.value(row)));
+        rows.for_each(|row, group| Self::offer(&mut self.best[group], values.value(row), self.max));
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let values = rows.arguments[0].as_boolean().values();
+        let max = self.max;
+        let best = rows.running(
+            &mut self.best,
+            |best, row, _| Self::offer(best, values.value(row), max),
+            |best| *best,
+        );
+        Ok(Arc::new(BooleanArray::from(best)))
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.best, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
         for (id, value) in ids.iter().zip(partials[0].as_boolean()) {
             if let Some(value) = value {
-                self.offer(*id as usize, value);
+                Self::offer(&mut self.best[*id as usize], value, self.max);
             }
         }
         Ok(())
@@ -156,10 +188,10 @@ struct BytesMinMax {
 }
 
 impl BytesMinMax {
-    fn offer(&mut self, group: usize, value: &[u8]) {
-        match &mut self.best[group] {
+    fn offer(best: &mut Option<Vec<u8>>, value: &[u8], max: bool) {
+        match best {
             Some(best) => {
-                let better = if self.max {
+                let better = if max {
                     value > best.as_slice()
                 } else {
                     value < best.as_slice()
@@ -206,15 +238,30 @@ impl Accumulator for BytesMinMax {
 
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
         let value = bytes_of(&rows.arguments[0]);
-        rows.for_each(|row, group| self.offer(group, value(row)));
+        rows.for_each(|row, group| Self::offer(&mut self.best[group], value(row), self.max));
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let value = bytes_of(&rows.arguments[0]);
+        let max = self.max;
+        let best = rows.running(
+            &mut self.best,
+            |best, row, _| Self::offer(best, value(row), max),
+            |best| best.clone(),
+        );
+        bytes_array(self.text, best.iter().map(Option::as_deref))
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.best, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
         let value = bytes_of(&partials[0]);
         for (row, id) in ids.iter().enumerate() {
             if partials[0].is_valid(row) {
-                self.offer(*id as usize, value(row));
+                Self::offer(&mut self.best[*id as usize], value(row), self.max);
             }
         }
         Ok(())

@@ -5,12 +5,15 @@
 
 mod accumulator;
 mod aggregate_set;
+mod arrivals;
+mod codec;
 mod count;
 mod distinct;
 mod first_last_value;
 mod listagg;
 mod min_max;
 mod ordered_multiset;
+mod row_selection;
 mod sum;
 #[cfg(test)]
 mod tests;

@@ -1,100 +1,60 @@
-//! MIN and MAX over input that also takes rows back: all values of a group with their counts, in order.
+//! All values of a group with their counts, in order: MIN and MAX over input that also takes rows back, and COLLECT.
 //!
-//! Fixed-width values are ordered as 64-bit numbers, all others by their `arrow-row` bytes (FLOAT and DOUBLE in their total
-//! order). A value taken back before it came has a negative count and cancels against it.
+//! A value taken back before it came has a negative count and cancels against it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, MapArray, StructArray, new_null_array};
-use arrow::compute;
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, MapArray, StructArray};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Fields, Int64Type};
-use arrow::row::{RowConverter, SortField};
 
-use super::accumulator::{Accumulator, AggregateRows};
-use crate::error::{Error, Result};
-use crate::state::{Groups, fixed_array, is_fixed, with_fixed_values};
+use super::accumulator::{Accumulator, AggregateRows, clear};
+use super::codec::{Codec, FixedCodec, RowCodec};
+use crate::error::Result;
+use crate::state::{Groups, is_fixed};
 
-/// An accumulator for a type; `max` tells MAX from MIN.
-pub(super) fn ordered_multiset(data_type: &DataType, max: bool) -> Result<Box<dyn Accumulator>> {
+/// What of the values is the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Finish {
+    /// The smallest.
+    Min,
+    /// The greatest.
+    Max,
+    /// All of them, a MULTISET.
+    Collect,
+}
+
+/// An accumulator for a type.
+pub(super) fn ordered_multiset(
+    data_type: &DataType,
+    finish: Finish,
+) -> Result<Box<dyn Accumulator>> {
     Ok(if is_fixed(data_type) {
         Box::new(OrderedMultiset {
-            max,
+            finish,
             codec: FixedCodec(data_type.clone()),
             groups: Vec::new(),
         })
     } else {
-        let converter = RowConverter::new(vec![SortField::new(data_type.clone())])?;
         Box::new(OrderedMultiset {
-            max,
-            codec: RowCodec(data_type.clone(), converter),
+            finish,
+            codec: RowCodec::new(data_type)?,
             groups: Vec::new(),
         })
     })
 }
 
-/// Values of a column as ordered keys and back.
-trait Codec: Send {
-    type Key: Ord + Send;
-    fn data_type(&self) -> &DataType;
-    fn encode(&self, values: &ArrayRef) -> Result<Vec<Self::Key>>;
-    fn decode(&self, keys: &[&Self::Key]) -> Result<ArrayRef>;
-}
-
-struct FixedCodec(DataType);
-
-impl Codec for FixedCodec {
-    type Key = i64;
-
-    fn data_type(&self) -> &DataType {
-        &self.0
-    }
-
-    fn encode(&self, values: &ArrayRef) -> Result<Vec<i64>> {
-        let mut keys = Vec::new();
-        with_fixed_values(values, |values| keys.extend_from_slice(values));
-        Ok(keys)
-    }
-
-    fn decode(&self, keys: &[&i64]) -> Result<ArrayRef> {
-        let keys = keys.iter().map(|key| **key).collect();
-        Ok(fixed_array(&self.0, keys, None))
-    }
-}
-
-struct RowCodec(DataType, RowConverter);
-
-impl Codec for RowCodec {
-    type Key = Box<[u8]>;
-
-    fn data_type(&self) -> &DataType {
-        &self.0
-    }
-
-    fn encode(&self, values: &ArrayRef) -> Result<Vec<Box<[u8]>>> {
-        let rows = self.1.convert_columns(std::slice::from_ref(values))?;
-        Ok(rows.iter().map(|row| row.data().into()).collect())
-    }
-
-    fn decode(&self, keys: &[&Box<[u8]>]) -> Result<ArrayRef> {
-        let parser = self.1.parser();
-        let mut columns = self
-            .1
-            .convert_rows(keys.iter().map(|key| parser.parse(key)))?;
-        columns
-            .pop()
-            .ok_or_else(|| Error::internal("one column in, one column out"))
-    }
-}
+type Values<K> = BTreeMap<K, i64>;
 
 struct OrderedMultiset<C: Codec> {
-    max: bool,
+    finish: Finish,
     codec: C,
-    groups: Vec<BTreeMap<C::Key, i64>>,
+    groups: Vec<Values<C::Key>>,
 }
 
-fn add<K: Ord>(values: &mut BTreeMap<K, i64>, key: K, weight: i64) {
+fn add<K: Ord>(values: &mut Values<K>, key: K, weight: i64) {
     match values.entry(key) {
         Entry::Vacant(entry) => drop(entry.insert(weight)),
         Entry::Occupied(mut entry) => {
@@ -107,15 +67,47 @@ fn add<K: Ord>(values: &mut BTreeMap<K, i64>, key: K, weight: i64) {
 }
 
 impl<C: Codec> OrderedMultiset<C> {
-    fn best(&self, group: usize) -> Option<&C::Key> {
-        let mut present = self.groups[group].iter().filter(|(_, count)| **count > 0);
-        let best = if self.max {
-            present.next_back()
-        } else {
-            present.next()
+    fn best(values: &Values<C::Key>, finish: Finish) -> Option<&C::Key> {
+        let mut present = values.iter().filter(|(_, count)| **count > 0);
+        let best = match finish {
+            Finish::Max => present.next_back(),
+            _ => present.next(),
         };
         best.map(|(key, _)| key)
     }
+
+    fn keys(&self, rows: &AggregateRows) -> Result<Vec<Option<C::Key>>> {
+        let keys = self.codec.encode(&rows.arguments[0])?;
+        Ok(keys.into_iter().map(Some).collect())
+    }
+
+    /// Maps from values to counts; `all`: with those that were only taken back.
+    fn maps(&self, groups: &[Vec<(&C::Key, i64)>], counts: ArrayRef) -> Result<ArrayRef> {
+        let keys: Vec<&C::Key> = groups.iter().flatten().map(|(key, _)| *key).collect();
+        let entries = StructArray::new(
+            Fields::from(vec![
+                Field::new("key", self.codec.data_type().clone(), false),
+                Field::new("value", counts.data_type().clone(), false),
+            ]),
+            vec![self.codec.decode(&keys)?, counts],
+            None,
+        );
+        let field = Arc::new(Field::new("entries", entries.data_type().clone(), false));
+        let offsets = OffsetBuffer::from_lengths(groups.iter().map(Vec::len));
+        Ok(Arc::new(MapArray::try_new(
+            field, offsets, entries, None, false,
+        )?))
+    }
+
+    fn collected(&self, groups: &[Vec<(&C::Key, i64)>]) -> Result<ArrayRef> {
+        let counts = groups.iter().flatten().map(|(_, count)| *count as i32);
+        self.maps(groups, Arc::new(Int32Array::from_iter_values(counts)))
+    }
+}
+
+fn present<K>(values: &Values<K>) -> Vec<(&K, i64)> {
+    let values = values.iter().filter(|(_, count)| **count > 0);
+    values.map(|(key, count)| (key, *count)).collect()
 }
 
 impl<C: Codec> Accumulator for OrderedMultiset<C> {
@@ -124,17 +116,42 @@ impl<C: Codec> Accumulator for OrderedMultiset<C> {
     }
 
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
-        let mut keys: Vec<Option<C::Key>> = self
-            .codec
-            .encode(&rows.arguments[0])?
-            .into_iter()
-            .map(Some)
-            .collect();
+        let mut keys = self.keys(rows)?;
         rows.for_each_weighted(|row, group, weight| {
             let key = keys[row].take().expect("each row comes once");
             add(&mut self.groups[group], key, weight);
         });
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let mut keys = self.keys(rows)?;
+        let fold = |values: &mut Values<C::Key>, row: usize, weight: i64| {
+            let key = keys[row].take().expect("each row comes once");
+            add(values, key, weight);
+        };
+        let finish = self.finish;
+        if finish == Finish::Collect {
+            let owned = |values: &Values<C::Key>| -> Vec<(C::Key, i64)> {
+                let present = present(values).into_iter();
+                present.map(|(key, count)| (key.clone(), count)).collect()
+            };
+            let behind = rows.running(&mut self.groups, fold, owned);
+            let lists: Vec<Vec<(&C::Key, i64)>> = behind
+                .iter()
+                .map(|list| list.iter().map(|(key, count)| (key, *count)).collect())
+                .collect();
+            return self.collected(&lists);
+        }
+        let best = rows.running(&mut self.groups, fold, |values| {
+            Self::best(values, finish).cloned()
+        });
+        let best: Vec<Option<&C::Key>> = best.iter().map(Option::as_ref).collect();
+        self.codec.decode_options(&best)
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.groups, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -155,57 +172,25 @@ impl<C: Codec> Accumulator for OrderedMultiset<C> {
     }
 
     fn partials(&self, groups: &Groups) -> Result<Vec<ArrayRef>> {
-        let mut keys = Vec::new();
-        let mut counts: Vec<i64> = Vec::new();
-        let lengths = groups.map(|group| {
-            let values = &self.groups[group];
-            keys.extend(values.keys());
-            counts.extend(values.values());
-            values.len()
+        let all = groups.map(|group| {
+            let values = self.groups[group].iter();
+            values.map(|(key, count)| (key, *count)).collect::<Vec<_>>()
         });
-        let entries = StructArray::new(
-            entry_fields(self.codec.data_type()),
-            vec![
-                self.codec.decode(&keys)?,
-                Arc::new(Int64Array::from(counts)),
-            ],
-            None,
-        );
-        let field = Arc::new(Field::new("entries", entries.data_type().clone(), false));
-        let offsets = arrow::buffer::OffsetBuffer::from_lengths(lengths);
-        Ok(vec![Arc::new(MapArray::try_new(
-            field, offsets, entries, None, false,
-        )?)])
+        let counts = all.iter().flatten().map(|(_, count)| *count);
+        let counts = Arc::new(Int64Array::from_iter_values(counts));
+        Ok(vec![self.maps(&all, counts)?])
     }
 
     fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
-        let best = groups.map(|group| self.best(group));
-        let keys: Vec<&C::Key> = best.iter().flatten().copied().collect();
-        let values = self.codec.decode(&keys)?;
-        if keys.len() == best.len() {
-            return Ok(values);
+        if self.finish == Finish::Collect {
+            return self.collected(&groups.map(|group| present(&self.groups[group])));
         }
-        if keys.is_empty() {
-            return Ok(new_null_array(self.codec.data_type(), best.len()));
-        }
-        let mut next = 0..;
-        let indices: arrow::array::UInt32Array = best
-            .iter()
-            .map(|best| best.and_then(|_| next.next()))
-            .collect();
-        Ok(compute::take(&values, &indices, None)?)
+        let best = groups.map(|group| Self::best(&self.groups[group], self.finish));
+        self.codec.decode_options(&best)
     }
 
     fn size_bytes(&self) -> usize {
         let entries: usize = self.groups.iter().map(BTreeMap::len).sum();
-        entries * (size_of::<C::Key>() + 16)
-            + self.groups.capacity() * size_of::<BTreeMap<C::Key, i64>>()
+        entries * (size_of::<C::Key>() + 16) + self.groups.capacity() * size_of::<Values<C::Key>>()
     }
-}
-
-fn entry_fields(data_type: &DataType) -> Fields {
-    Fields::from(vec![
-        Field::new("key", data_type.clone(), false),
-        Field::new("value", DataType::Int64, false),
-    ])
 }

@@ -1,15 +1,16 @@
 //! SUM and AVG: one state, the sum beside the number of values, finished in two ways.
 //!
 //! Integers wrap as Java's do: SUM in the argument's width, AVG over a 64-bit sum, truncated toward zero. DECIMAL sums have
-//! 38 digits and become NULL for good when they need more; AVG rounds half up. FLOAT is summed in 32-bit steps.
-//! The sum of no values is NULL.
+//! 38 digits; one that needs more is NULL, for good in AVG, until the next value in SUM, which begins anew as Flink's does.
+//! AVG rounds half up. FLOAT is summed in 32-bit steps. The sum of no values is NULL, of $SUM0 it is 0.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, PrimitiveArray};
+use arrow::compute;
 use arrow::datatypes::*;
 
-use super::accumulator::{Accumulator, AggregateRows, nulls_where};
+use super::accumulator::{Accumulator, AggregateRows, clear, nulls_where};
 use crate::error::{Error, Result};
 use crate::state::Groups;
 
@@ -17,6 +18,8 @@ use crate::state::Groups;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finish {
     Sum,
+    /// 0 over no values.
+    SumZero,
     Average,
 }
 
@@ -29,6 +32,13 @@ struct State<T> {
 
 fn counts<T>(states: &[State<T>], groups: &Groups) -> ArrayRef {
     Arc::new(Int64Array::from(groups.map(|group| states[group].count)))
+}
+
+impl Finish {
+    /// Whether so many values have a result.
+    fn is_valid(self, count: i64) -> bool {
+        count != 0 || self == Finish::SumZero
+    }
 }
 
 /// SUM or AVG of TINYINT, SMALLINT, INT, BIGINT; the sum is kept in 64 bits, of which the result takes the lower ones.
@@ -53,12 +63,51 @@ impl IntegerSumAccumulator {
     {
         let values = rows.arguments[0].as_primitive::<T>().values();
         let states = self.states.as_mut_slice();
-        rows.for_each_weighted(|row, group, weight| {
-            let state = &mut states[group];
-            let value: i64 = values[row].into();
-            state.sum = state.sum.wrapping_add(value.wrapping_mul(weight));
-            state.count += weight;
+        rows.for_each_weighted(|row, group, weight| states[group].add(values[row].into(), weight));
+    }
+
+    fn add_running<T: ArrowPrimitiveType>(&mut self, rows: &AggregateRows) -> Vec<State<i64>>
+    where
+        T::Native: Into<i64>,
+    {
+        let values = rows.arguments[0].as_primitive::<T>().values();
+        rows.running(
+            &mut self.states,
+            |state, row, weight| state.add(values[row].into(), weight),
+            |state| *state,
+        )
+    }
+
+    fn finished(&self, states: &[State<i64>]) -> ArrayRef {
+        let nulls = nulls_where(states, |state| self.finish.is_valid(state.count));
+        let values = states.iter().map(|state| match self.finish {
+            Finish::Sum | Finish::SumZero => state.sum,
+            Finish::Average if state.count == 0 => 0,
+            Finish::Average => state.sum.wrapping_div(state.count),
         });
+        match self.result {
+            DataType::Int8 => Arc::new(PrimitiveArray::<Int8Type>::new(
+                values.map(|value| value as i8).collect(),
+                nulls,
+            )),
+            DataType::Int16 => Arc::new(PrimitiveArray::<Int16Type>::new(
+                values.map(|value| value as i16).collect(),
+                nulls,
+            )),
+            DataType::Int32 => Arc::new(PrimitiveArray::<Int32Type>::new(
+                values.map(|value| value as i32).collect(),
+                nulls,
+            )),
+            _ => Arc::new(Int64Array::new(values.collect(), nulls)),
+        }
+    }
+}
+
+impl State<i64> {
+    #[inline(always)]
+    fn add(&mut self, value: i64, weight: i64) {
+        self.sum = self.sum.wrapping_add(value.wrapping_mul(weight));
+        self.count += weight;
     }
 }
 
@@ -76,6 +125,21 @@ impl Accumulator for IntegerSumAccumulator {
             other => return Err(Error::internal(format!("integer SUM of {other}"))),
         }
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let states = match rows.arguments[0].data_type() {
+            DataType::Int8 => self.add_running::<Int8Type>(rows),
+            DataType::Int16 => self.add_running::<Int16Type>(rows),
+            DataType::Int32 => self.add_running::<Int32Type>(rows),
+            DataType::Int64 => self.add_running::<Int64Type>(rows),
+            other => return Err(Error::internal(format!("integer SUM of {other}"))),
+        };
+        Ok(self.finished(&states))
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -98,31 +162,7 @@ impl Accumulator for IntegerSumAccumulator {
     }
 
     fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
-        let nulls = nulls_where(groups, |group| self.states[group].count != 0);
-        let value = |group: usize| {
-            let State { sum, count } = self.states[group];
-            match self.finish {
-                Finish::Sum => sum,
-                Finish::Average if count == 0 => 0,
-                Finish::Average => sum.wrapping_div(count),
-            }
-        };
-        let values = groups.map(value).into_iter();
-        Ok(match self.result {
-            DataType::Int8 => Arc::new(PrimitiveArray::<Int8Type>::new(
-                values.map(|value| value as i8).collect(),
-                nulls,
-            )),
-            DataType::Int16 => Arc::new(PrimitiveArray::<Int16Type>::new(
-                values.map(|value| value as i16).collect(),
-                nulls,
-            )),
-            DataType::Int32 => Arc::new(PrimitiveArray::<Int32Type>::new(
-                values.map(|value| value as i32).collect(),
-                nulls,
-            )),
-            _ => Arc::new(Int64Array::new(values.collect(), nulls)),
-        })
+        Ok(self.finished(&groups.gather(&self.states)))
     }
 
     fn size_bytes(&self) -> usize {
@@ -146,9 +186,23 @@ impl DoubleSumAccumulator {
         }
     }
 
+    fn finished(&self, states: &[State<f64>]) -> ArrayRef {
+        let nulls = nulls_where(states, |state| self.finish.is_valid(state.count));
+        let values = states.iter().map(|state| match self.finish {
+            Finish::Sum | Finish::SumZero => state.sum,
+            Finish::Average => state.sum / state.count as f64,
+        });
+        if self.result == DataType::Float32 {
+            let values = values.map(|value| value as f32).collect();
+            Arc::new(PrimitiveArray::<Float32Type>::new(values, nulls))
+        } else {
+            Arc::new(Float64Array::new(values.collect(), nulls))
+        }
+    }
+
     /// Whether each step of the sum is rounded to 32 bits.
     fn is_single(&self) -> bool {
-        self.finish == Finish::Sum && self.result == DataType::Float32
+        self.finish != Finish::Average && self.result == DataType::Float32
     }
 }
 
@@ -164,23 +218,34 @@ impl Accumulator for DoubleSumAccumulator {
             DataType::Float64 => {
                 let values = rows.arguments[0].as_primitive::<Float64Type>().values();
                 rows.for_each_weighted(|row, group, weight| {
-                    let state = &mut states[group];
-                    state.sum += values[row] * weight as f64;
-                    state.count += weight;
+                    states[group].add(values[row], weight, false)
                 });
             }
             DataType::Float32 => {
                 let values = rows.arguments[0].as_primitive::<Float32Type>().values();
                 rows.for_each_weighted(|row, group, weight| {
-                    let state = &mut states[group];
-                    let sum = state.sum + values[row] as f64 * weight as f64;
-                    state.sum = if single { sum as f32 as f64 } else { sum };
-                    state.count += weight;
+                    states[group].add(values[row] as f64, weight, single)
                 });
             }
             other => return Err(Error::internal(format!("approximate SUM of {other}"))),
         }
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let single = self.is_single();
+        let values = compute::cast(&rows.arguments[0], &DataType::Float64)?;
+        let values = values.as_primitive::<Float64Type>().values();
+        let states = rows.running(
+            &mut self.states,
+            |state, row, weight| state.add(values[row], weight, single),
+            |state| *state,
+        );
+        Ok(self.finished(&states))
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -205,25 +270,20 @@ impl Accumulator for DoubleSumAccumulator {
     }
 
     fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
-        let nulls = nulls_where(groups, |group| self.states[group].count != 0);
-        let value = |group: usize| {
-            let State { sum, count } = self.states[group];
-            match self.finish {
-                Finish::Sum => sum,
-                Finish::Average => sum / count as f64,
-            }
-        };
-        let values = groups.map(value);
-        Ok(if self.result == DataType::Float32 {
-            let values = values.into_iter().map(|value| value as f32).collect();
-            Arc::new(PrimitiveArray::<Float32Type>::new(values, nulls))
-        } else {
-            Arc::new(Float64Array::new(values.into(), nulls))
-        })
+        Ok(self.finished(&groups.gather(&self.states)))
     }
 
     fn size_bytes(&self) -> usize {
         self.states.capacity() * size_of::<State<f64>>()
+    }
+}
+
+impl State<f64> {
+    #[inline(always)]
+    fn add(&mut self, value: f64, weight: i64, single: bool) {
+        let sum = self.sum + value * weight as f64;
+        self.sum = if single { sum as f32 as f64 } else { sum };
+        self.count += weight;
     }
 }
 
@@ -251,6 +311,28 @@ fn add_decimals(sum: i128, value: i128) -> i128 {
     }
 }
 
+impl State<i128> {
+    #[inline(always)]
+    fn add(&mut self, value: i128, weight: i64, finish: Finish) {
+        // Flink's SUM keeps a sum that may be NULL, and sets a NULL anew.
+        self.sum = if self.sum == OVERFLOWED && finish == Finish::Sum {
+            value
+        } else {
+            add_decimals(self.sum, value)
+        };
+        self.count += weight;
+    }
+
+    /// Adds a partial whose sum is NULL: what was summed beside it stays in SUM.
+    fn merge_overflowed(&mut self, count: i64, finish: Finish) {
+        let is_empty = self.sum == 0 && self.count == 0;
+        if is_empty || finish != Finish::Sum {
+            self.sum = OVERFLOWED;
+        }
+        self.count += count;
+    }
+}
+
 impl DecimalSumAccumulator {
     pub(super) fn new(finish: Finish, scale: i8, result_scale: i8) -> Self {
         DecimalSumAccumulator {
@@ -261,12 +343,19 @@ impl DecimalSumAccumulator {
         }
     }
 
+    fn finished(&self, states: &[State<i128>]) -> Result<ArrayRef> {
+        let values = states.iter().map(|state| self.value(*state));
+        let array = values.collect::<Decimal128Array>();
+        let array = array.with_precision_and_scale(38, self.result_scale)?;
+        Ok(Arc::new(array))
+    }
+
     fn value(&self, state: State<i128>) -> Option<i128> {
-        if state.count == 0 || state.sum == OVERFLOWED {
+        if !self.finish.is_valid(state.count) || state.sum == OVERFLOWED {
             return None;
         }
         match self.finish {
-            Finish::Sum => Some(state.sum),
+            Finish::Sum | Finish::SumZero => Some(state.sum),
             Finish::Average => {
                 let factor = 10i128.pow((self.result_scale - self.scale).max(0) as u32);
                 divide_half_up(state.sum, state.count as i128, factor)
@@ -295,13 +384,26 @@ impl Accumulator for DecimalSumAccumulator {
 
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
         let values = rows.arguments[0].as_primitive::<Decimal128Type>().values();
-        let states = self.states.as_mut_slice();
+        let (states, finish) = (self.states.as_mut_slice(), self.finish);
         rows.for_each_weighted(|row, group, weight| {
-            let state = &mut states[group];
-            state.sum = add_decimals(state.sum, values[row] * weight as i128);
-            state.count += weight;
+            states[group].add(values[row] * weight as i128, weight, finish)
         });
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let values = rows.arguments[0].as_primitive::<Decimal128Type>().values();
+        let finish = self.finish;
+        let states = rows.running(
+            &mut self.states,
+            |state, row, weight| state.add(values[row] * weight as i128, weight, finish),
+            |state| *state,
+        );
+        self.finished(&states)
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -309,25 +411,25 @@ impl Accumulator for DecimalSumAccumulator {
         let counts = partials[1].as_primitive::<Int64Type>().values();
         for ((id, sum), count) in ids.iter().zip(sums).zip(counts) {
             let state = &mut self.states[*id as usize];
-            state.sum = add_decimals(state.sum, sum.unwrap_or(OVERFLOWED));
-            state.count += count;
+            match sum {
+                Some(sum) => state.add(sum, *count, self.finish),
+                None => state.merge_overflowed(*count, self.finish),
+            }
         }
         Ok(())
     }
 
     fn partials(&self, groups: &Groups) -> Result<Vec<ArrayRef>> {
-        let nulls = nulls_where(groups, |group| self.states[group].sum != OVERFLOWED);
-        let sums = groups.map(|group| self.states[group].sum);
+        let states = groups.gather(&self.states);
+        let nulls = nulls_where(&states, |state| state.sum != OVERFLOWED);
+        let sums: Vec<i128> = states.iter().map(|state| state.sum).collect();
         let sums =
             Decimal128Array::new(sums.into(), nulls).with_precision_and_scale(38, self.scale)?;
         Ok(vec![Arc::new(sums), counts(&self.states, groups)])
     }
 
     fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
-        let values = groups.map(|group| self.value(self.states[group]));
-        let array =
-            Decimal128Array::from(values).with_precision_and_scale(38, self.result_scale)?;
-        Ok(Arc::new(array))
+        self.finished(&groups.gather(&self.states))
     }
 
     fn size_bytes(&self) -> usize {

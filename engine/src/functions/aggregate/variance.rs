@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::compute;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
-use super::accumulator::{Accumulator, AggregateRows, nulls_where};
+use super::accumulator::{Accumulator, AggregateRows, clear, nulls_where};
 use crate::error::Result;
 use crate::state::Groups;
 
@@ -32,6 +32,14 @@ impl State {
         let distance = value - self.mean;
         self.mean += distance / self.count as f64;
         self.squares += distance * (value - self.mean);
+    }
+
+    fn change(&mut self, value: f64, weight: i64) {
+        if weight > 0 {
+            self.add(value);
+        } else {
+            self.remove(value);
+        }
     }
 
     fn remove(&mut self, value: f64) {
@@ -78,6 +86,13 @@ impl VarianceAccumulator {
         1 + self.spread.sample as i64
     }
 
+    fn finish(&self, states: &[State]) -> Result<ArrayRef> {
+        let nulls = nulls_where(states, |state| state.count >= self.least());
+        let values: Vec<f64> = states.iter().map(|state| self.value(*state)).collect();
+        let values: ArrayRef = Arc::new(Float64Array::new(values.into(), nulls));
+        Ok(compute::cast(&values, &self.result)?)
+    }
+
     fn value(&self, state: State) -> f64 {
         let divisor = state.count - self.spread.sample as i64;
         let variance = (state.squares / divisor as f64).max(0.0);
@@ -97,14 +112,23 @@ impl Accumulator for VarianceAccumulator {
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
         let values = compute::cast(&rows.arguments[0], &DataType::Float64)?;
         let values = values.as_primitive::<Float64Type>().values();
-        rows.for_each_weighted(|row, group, weight| {
-            if weight > 0 {
-                self.states[group].add(values[row]);
-            } else {
-                self.states[group].remove(values[row]);
-            }
-        });
+        rows.for_each_weighted(|row, group, weight| self.states[group].change(values[row], weight));
         Ok(())
+    }
+
+    fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
+        let values = compute::cast(&rows.arguments[0], &DataType::Float64)?;
+        let values = values.as_primitive::<Float64Type>().values();
+        let states = rows.running(
+            &mut self.states,
+            |state, row, weight| state.change(values[row], weight),
+            |state| *state,
+        );
+        self.finish(&states)
+    }
+
+    fn reset(&mut self, groups: &[u32]) {
+        clear(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -136,13 +160,7 @@ impl Accumulator for VarianceAccumulator {
     }
 
     fn evaluate(&self, groups: &Groups) -> Result<ArrayRef> {
-        let nulls = nulls_where(groups, |group| self.states[group].count >= self.least());
-        let values = groups.map(|group| self.value(self.states[group]));
-        let values = Float64Array::new(values.into(), nulls);
-        Ok(compute::cast(
-            &(Arc::new(values) as ArrayRef),
-            &self.result,
-        )?)
+        self.finish(&groups.gather(&self.states))
     }
 
     fn size_bytes(&self) -> usize {

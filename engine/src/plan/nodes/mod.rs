@@ -18,6 +18,7 @@ mod mini_batch_assigner;
 mod over_aggregate;
 mod rank;
 mod sink;
+mod sink_upsert_materializer;
 mod table_source_scan;
 mod temporal_join;
 mod union;
@@ -29,7 +30,7 @@ mod window_join;
 mod window_rank;
 mod window_table_function;
 
-pub(crate) use attributes::{Attributes, Scope};
+pub(crate) use attributes::{Attributes, Scope, columns};
 
 pub use calc::CalcNode;
 pub use changelog_normalize::ChangelogNormalizeNode;
@@ -49,7 +50,8 @@ pub use lookup_join::{LookupJoinNode, LookupKey, LookupValue};
 pub use mini_batch_assigner::MiniBatchAssignerNode;
 pub use over_aggregate::OverAggregateNode;
 pub use rank::{RankForm, RankNode, RankRange, RankStrategy, TemporalSortNode};
-pub use sink::{NotNullEnforcer, SinkNode, SinkTarget};
+pub use sink::{NotNullEnforcer, SinkNode, SinkTarget, TypeLengthEnforcer};
+pub use sink_upsert_materializer::SinkUpsertMaterializerNode;
 pub use table_source_scan::TableSourceScanNode;
 pub use temporal_join::TemporalJoinNode;
 pub use union::UnionNode;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attributes::{Attributes, Scope, names};
 use crate::connectors::TableDescriptor;
+use crate::plan::logical::OnConflict;
 use crate::types::ChangelogMode;
 
 /// The end of a query. The input's columns are the sink's, in order.
@@ -17,6 +18,12 @@ pub struct SinkNode {
     pub enforcer: NotNullEnforcer,
     /// The kinds of rows that the target takes.
     pub changelog_mode: ChangelogMode,
+    /// What a text or a byte string that does not fit its column does.
+    pub type_length: TypeLengthEnforcer,
+    /// Whether rows of one primary key are remembered before the sink ([`super::SinkUpsertMaterializerNode`]).
+    pub upsert_materialize: bool,
+    /// `ON CONFLICT`.
+    pub on_conflict: Option<OnConflict>,
 }
 
 /// Where rows go.
@@ -37,13 +44,41 @@ pub enum NotNullEnforcer {
     Drop,
 }
 
+/// `table.exec.sink.type-length-enforcer`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TypeLengthEnforcer {
+    /// The value is written as it is.
+    Ignore,
+    /// CHAR and BINARY are filled up, what is too long is cut.
+    TrimPad,
+    /// The job fails.
+    Error,
+}
+
 impl SinkNode {
+    /// The primary key, sorted; empty where none is declared.
+    pub(crate) fn primary_key(&self) -> Vec<usize> {
+        let mut key = match &self.target {
+            SinkTarget::Table(table) => table.primary_key.clone(),
+            SinkTarget::Collect => vec![],
+        };
+        key.sort_unstable();
+        key
+    }
+
     pub(crate) fn attributes(&self, scope: &Scope) -> Attributes {
         let table = match &self.target {
             SinkTarget::Table(table) => format!("default_catalog.default_database.{}", table.name),
             SinkTarget::Collect => "*anonymous_collect$1*".to_string(),
         };
-        vec![("table", table), ("fields", names(scope.input()))]
+        let mut attributes = vec![("table", table), ("fields", names(scope.input()))];
+        if self.upsert_materialize {
+            attributes.push(("upsertMaterialize", "true".to_string()));
+        }
+        if let Some(on_conflict) = self.on_conflict {
+            attributes.push(("conflictStrategy", on_conflict.name().to_string()));
+        }
+        attributes
     }
 
     /// How messages call it.

@@ -2,19 +2,52 @@
 
 use super::{Build, OperatorBuilder};
 use crate::error::{Error, Result};
+use crate::expr::compile;
+use crate::operators::{
+    ChangelogNormalizeOperator, ChangelogNormalizeSpec, DropUpdateBeforeOperator,
+};
 use crate::plan::exec_node::ExecNode;
-use crate::plan::nodes::ChangelogNormalizeNode;
+use crate::plan::nodes::{ChangelogNormalizeNode, SinkUpsertMaterializerNode};
+use crate::state::TimeToLive;
+use crate::types::RowKind;
 
 impl OperatorBuilder<'_> {
     pub(super) fn changelog_normalize(
         &self,
         node: &ExecNode,
-        _: &ChangelogNormalizeNode,
+        normalize: &ChangelogNormalizeNode,
+    ) -> Result<Build> {
+        let spec = ChangelogNormalizeSpec {
+            schema: node.schema.clone(),
+            key: normalize.key.clone(),
+            update_before: node.changelog_mode.contains(RowKind::UpdateBefore),
+            time_to_live: TimeToLive::of_millis(self.state_ttl_ms),
+            bundle_rows: self.mini_batch_rows,
+            bundle_latency_ms: self.mini_batch_latency_ms,
+        };
+        let (condition, context) = (normalize.condition.clone(), self.context);
+        Ok(Box::new(move |_| {
+            let condition = condition
+                .as_ref()
+                .map(|condition| compile(condition, &context))
+                .transpose()?;
+            Ok(Box::new(ChangelogNormalizeOperator::new(
+                spec.clone(),
+                condition,
+            )?))
+        }))
+    }
+
+    pub(super) fn sink_upsert_materializer(
+        &self,
+        node: &ExecNode,
+        _: &SinkUpsertMaterializerNode,
     ) -> Result<Build> {
         Err(Error::unsupported(node.kind.name()))
     }
+}
 
-    pub(super) fn drop_update_before(&self, node: &ExecNode) -> Result<Build> {
-        Err(Error::unsupported(node.kind.name()))
-    }
+/// Lets everything pass but the rows before updates.
+pub(super) fn drop_update_before() -> Build {
+    Box::new(|_| Ok(Box::new(DropUpdateBeforeOperator)))
 }

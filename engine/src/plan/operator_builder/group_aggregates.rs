@@ -1,11 +1,19 @@
 //! Operators of group aggregations, and of mini-batch.
 
+use std::sync::Arc;
+
 use super::{Build, OperatorBuilder};
 use crate::error::{Error, Result};
-use crate::plan::exec_node::ExecNode;
-use crate::plan::nodes::{
-    GlobalGroupAggregateNode, GroupAggregateNode, LocalGroupAggregateNode, MiniBatchAssignerNode,
+use crate::operators::{
+    GroupAggregateOperator, GroupAggregateSpec as OperatorSpec, LocalGroupAggregateOperator,
 };
+use crate::plan::exec_node::{ExecNode, NodeId};
+use crate::plan::nodes::{
+    GlobalGroupAggregateNode, GroupAggregateNode, GroupAggregateSpec, LocalGroupAggregateNode,
+    MiniBatchAssignerNode,
+};
+use crate::state::TimeToLive;
+use crate::types::{RowKind, Schema};
 
 impl OperatorBuilder<'_> {
     pub(super) fn mini_batch_assigner(
@@ -16,23 +24,68 @@ impl OperatorBuilder<'_> {
         Err(Error::unsupported(node.kind.name()))
     }
 
-    pub(super) fn group_aggregate(&self, node: &ExecNode, _: &GroupAggregateNode) -> Result<Build> {
-        Err(Error::unsupported(node.kind.name()))
+    pub(super) fn group_aggregate(
+        &self,
+        node: &ExecNode,
+        aggregate: &GroupAggregateNode,
+    ) -> Result<Build> {
+        let input = self.input_schema(node);
+        let spec = self.grouping(node, &aggregate.spec, input, node.inputs[0]);
+        Ok(self.build_grouping(spec))
     }
 
     pub(super) fn local_group_aggregate(
         &self,
         node: &ExecNode,
-        _: &LocalGroupAggregateNode,
+        local: &LocalGroupAggregateNode,
     ) -> Result<Build> {
-        Err(Error::unsupported(node.kind.name()))
+        let input = self.input_schema(node);
+        let spec = self.grouping(node, &local.spec, input, node.inputs[0]);
+        let backend = self.backend.clone();
+        Ok(Box::new(move |_| {
+            let operator = LocalGroupAggregateOperator::new(&spec, backend.clone())?;
+            Ok(Box::new(operator))
+        }))
     }
 
     pub(super) fn global_group_aggregate(
         &self,
         node: &ExecNode,
-        _: &GlobalGroupAggregateNode,
+        global: &GlobalGroupAggregateNode,
     ) -> Result<Build> {
-        Err(Error::unsupported(node.kind.name()))
+        let rows = self.local_phase(node.inputs[0]).inputs[0];
+        let mut spec = self.grouping(node, &global.spec, global.local_input.clone(), rows);
+        spec.merges_partials = true;
+        Ok(self.build_grouping(spec))
+    }
+
+    fn build_grouping(&self, spec: OperatorSpec) -> Build {
+        let backend = Arc::clone(&self.backend);
+        Box::new(move |_| {
+            Ok(Box::new(GroupAggregateOperator::new(
+                spec.clone(),
+                backend.clone(),
+            )?))
+        })
+    }
+
+    /// `rows` are the rows that the aggregates speak of, of which `input` are the columns.
+    fn grouping(
+        &self,
+        node: &ExecNode,
+        spec: &GroupAggregateSpec,
+        input: Schema,
+        rows: NodeId,
+    ) -> OperatorSpec {
+        OperatorSpec {
+            keys: spec.grouping.clone(),
+            aggregates: spec.aggregates.clone(),
+            input,
+            merges_partials: false,
+            insert_only: self.is_insert_only(rows),
+            update_before: node.changelog_mode.contains(RowKind::UpdateBefore),
+            mini_batch_rows: self.mini_batch_rows,
+            ttl: TimeToLive::of_millis(spec.state_ttl_ms.unwrap_or(self.state_ttl_ms)),
+        }
     }
 }

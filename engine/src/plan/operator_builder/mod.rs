@@ -9,6 +9,8 @@ mod temporal_joins;
 
 use std::sync::Arc;
 
+use changelog::drop_update_before;
+
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink, Source as _, TableDescriptor};
 use crate::error::{Error, Result};
@@ -44,6 +46,8 @@ pub(super) struct OperatorBuilder<'a> {
     backend: Arc<dyn StateBackend>,
     /// `table.exec.mini-batch.size` where mini-batch is on.
     mini_batch_rows: Option<usize>,
+    /// `table.exec.mini-batch.allow-latency`, milliseconds.
+    mini_batch_latency_ms: u64,
     /// `table.exec.state.ttl`, milliseconds; 0: never.
     state_ttl_ms: u64,
     select_sink: Option<Arc<dyn Sink>>,
@@ -65,6 +69,9 @@ impl<'a> OperatorBuilder<'a> {
             context,
             backend: Arc::new(HashMapStateBackend),
             mini_batch_rows: mini_batch_rows(config),
+            mini_batch_latency_ms: config
+                .duration("table.exec.mini-batch.allow-latency")
+                .as_millis() as u64,
             state_ttl_ms: config.duration("table.exec.state.ttl").as_millis() as u64,
             select_sink,
         })
@@ -203,7 +210,10 @@ impl OperatorBuilder<'_> {
             ExecNodeKind::ChangelogNormalize(normalize) => {
                 self.changelog_normalize(node, normalize)
             }
-            ExecNodeKind::DropUpdateBefore(_) => self.drop_update_before(node),
+            ExecNodeKind::DropUpdateBefore(_) => Ok(drop_update_before()),
+            ExecNodeKind::SinkUpsertMaterializer(materializer) => {
+                self.sink_upsert_materializer(node, materializer)
+            }
             ExecNodeKind::MiniBatchAssigner(assigner) => self.mini_batch_assigner(node, assigner),
             ExecNodeKind::GroupAggregate(aggregate) => self.group_aggregate(node, aggregate),
             ExecNodeKind::LocalGroupAggregate(local) => self.local_group_aggregate(node, local),

@@ -5,6 +5,7 @@
 
 mod flatten_unions;
 mod fold_constants;
+mod group_aggregate;
 mod grouping_sets;
 mod interval_join;
 mod join;

@@ -12,6 +12,7 @@ use crate::plan::nodes::{TableSourceScanNode, WatermarkAssignerNode};
 use crate::plan::physical::Planner;
 use crate::plan::relation::{Pending, Relation, column_of};
 use crate::plan::row_logic::{reindex, substitute};
+use crate::types::RowKind;
 
 impl Planner<'_> {
     /// The `required` columns of a table.
@@ -21,7 +22,7 @@ impl Planner<'_> {
         position: Position,
         required: &[usize],
     ) -> Result<Relation> {
-        let needed = with_watermark(table, required);
+        let needed = self.needed_columns(table, position, required)?;
         let scan = self.table_scan(table, position, &needed)?;
         let mut relation = self.declared_columns(table, scan, &needed);
         if let Some(watermark) = &table.watermark {
@@ -53,6 +54,37 @@ impl Planner<'_> {
             }
         }
         Ok(relation)
+    }
+
+    /// The required columns, those of the watermark, and those that name the rows where old rows may have to be restored by them;
+    /// sorted.
+    fn needed_columns(
+        &self,
+        table: &TableSpec,
+        position: Position,
+        required: &[usize],
+    ) -> Result<Vec<usize>> {
+        let factory = self.connectors.for_table(&table.descriptor, position.0)?;
+        let mode = factory
+            .source_changelog_mode(&table.descriptor)
+            .map_err(|error| error.at(position.0))?;
+        let duplicates = self.config.get("table.exec.source.cdc-events-duplicate");
+        let repeats = duplicates.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let by_key = !mode.contains(RowKind::UpdateBefore) || repeats;
+        let mut needed = with_watermark(table, required);
+        if !mode.is_insert_only() && by_key {
+            let is_key = |declared: &usize| {
+                table.columns[*declared].computed.is_none()
+                    && table
+                        .descriptor
+                        .primary_key
+                        .contains(&physical_index(table, *declared))
+            };
+            needed.extend((0..table.columns.len()).filter(is_key));
+            needed.sort_unstable();
+            needed.dedup();
+        }
+        Ok(needed)
     }
 
     fn table_scan(

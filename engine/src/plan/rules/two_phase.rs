@@ -1,4 +1,4 @@
-//! Folds rows before they move: a window aggregation in two phases.
+//! Folds rows before they move: aggregations in two phases.
 //!
 //! `table.optimizer.agg-phase-strategy`: TWO_PHASE wherever it is possible, ONE_PHASE never, AUTO where rows really move
 //! to other subtasks, that is at a parallelism above one. Possible it is for aligned windows on event time, over
@@ -7,7 +7,8 @@
 
 use crate::plan::exec_node::{ExecNodeKind, NodeId};
 use crate::plan::nodes::{
-    GlobalWindowAggregateNode, LocalWindowAggregateNode, WindowAggregateNode,
+    GlobalGroupAggregateNode, GlobalWindowAggregateNode, GroupAggregateSpec,
+    LocalGroupAggregateNode, LocalWindowAggregateNode, WindowAggregateNode,
 };
 use crate::plan::physical::Planner;
 use crate::window::{WindowAggregateSpec, WindowKind};
@@ -15,6 +16,41 @@ use crate::window::{WindowAggregateSpec, WindowKind};
 const MERGEABLE: &[&str] = &["COUNT", "SUM", "AVG", "MIN", "MAX"];
 
 impl Planner<'_> {
+    /// A group aggregation over a node, with its exchange, in one phase or two. Two there are only with mini-batch: the
+    /// local phase folds what a bundle holds.
+    pub(super) fn group_aggregate_phases(
+        &mut self,
+        input: NodeId,
+        spec: GroupAggregateSpec,
+    ) -> NodeId {
+        if !self.groups_in_two_phases(input, &spec) {
+            return self.one_phase(input, spec);
+        }
+        let schema = self.grouped_schema(input, &spec);
+        let local_input = self.builder.node(input).schema.clone();
+        let local =
+            ExecNodeKind::LocalGroupAggregate(LocalGroupAggregateNode { spec: spec.clone() });
+        let local_schema = local_input.project(&spec.grouping);
+        let local = self.builder.add(local, vec![input], local_schema);
+        let keys: Vec<usize> = (0..spec.grouping.len()).collect();
+        let below = self.builder.distribute(local, &keys);
+        let kind =
+            ExecNodeKind::GlobalGroupAggregate(GlobalGroupAggregateNode { spec, local_input });
+        self.builder.add(kind, vec![below], schema)
+    }
+
+    fn groups_in_two_phases(&self, input: NodeId, spec: &GroupAggregateSpec) -> bool {
+        let wanted = match self.config.get("table.optimizer.agg-phase-strategy") {
+            Some("ONE_PHASE") => false,
+            Some("TWO_PHASE") => true,
+            _ => self.builder.node(input).parallelism > 1,
+        };
+        wanted
+            && !spec.aggregates.is_empty()
+            && self.config.boolean("table.exec.mini-batch.enabled")
+            && !self.builder.is_distributed(input, &spec.grouping)
+    }
+
     /// A window aggregation over a node, with its exchange, in one phase or two.
     pub(super) fn window_aggregate_phases(
         &mut self,

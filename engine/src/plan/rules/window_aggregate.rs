@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::functions::AggregateCall;
 use crate::plan::exec_node::{ExecNodeKind, NodeId};
 use crate::plan::logical::{Aggregate, LegacyWindow, WindowTableFunction, window_columns};
@@ -71,7 +71,7 @@ impl Planner<'_> {
         })
     }
 
-    /// An aggregation: by window, or refused.
+    /// An aggregation: by window, or of everything that came so far.
     pub(crate) fn aggregate(&mut self, id: LogicalId, aggregate: &Aggregate) -> Result<Relation> {
         let input = self.input(id, 0)?;
         if let Some(legacy) = &aggregate.legacy_window {
@@ -82,7 +82,9 @@ impl Planner<'_> {
             .iter()
             .map(|column| input.window_column(&self.builder, *column))
             .collect();
-        check_window(aggregate, &bounds, &input, &self.builder)?;
+        if !is_by_window(aggregate, &bounds) {
+            return self.group_aggregate(id, aggregate, input);
+        }
         if self.fuses(id, aggregate, &bounds, &input) {
             return self.fused_aggregate(id, aggregate, &bounds, input);
         }
@@ -345,12 +347,8 @@ fn session_fuses(
     input.condition.is_none() && aggregate.grouping_sets.len() < 2 && keys == Some(partition)
 }
 
-fn check_window(
-    aggregate: &Aggregate,
-    bounds: &[Option<WindowColumn>],
-    input: &Relation,
-    builder: &crate::plan::graph_builder::GraphBuilder,
-) -> Result<()> {
+/// Whether every grouping set has both bounds of the window: then each group is complete when its window fires.
+fn is_by_window(aggregate: &Aggregate, bounds: &[Option<WindowColumn>]) -> bool {
     let in_all_sets = |wanted: WindowColumn| {
         let at = |set: &[usize]| set.iter().any(|position| bounds[*position] == Some(wanted));
         if aggregate.grouping_sets.is_empty() {
@@ -359,33 +357,7 @@ fn check_window(
             aggregate.grouping_sets.iter().all(|set| at(set))
         }
     };
-    let missing = match (
-        in_all_sets(WindowColumn::Start),
-        in_all_sets(WindowColumn::End),
-    ) {
-        (true, true) => return Ok(()),
-        (true, false) => {
-            "add window_end to GROUP BY: a window aggregation groups by window_start and window_end"
-        }
-        (false, true) => {
-            "add window_start to GROUP BY: a window aggregation groups by window_start and window_end"
-        }
-        (false, false) if input.window_properties(builder).is_some() => {
-            "the rows come from a window function: add window_start and window_end to GROUP BY"
-        }
-        (false, false) => {
-            "aggregate by window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) … \
-             GROUP BY window_start, window_end"
-        }
-    };
-    let what = if aggregate.aggregates.is_empty() && aggregate.grouping_sets.len() < 2 {
-        "SELECT DISTINCT or GROUP BY without a window (an updating aggregation)"
-    } else {
-        "GROUP BY without a window (an updating aggregation)"
-    };
-    Err(Error::user(format!("{what} is not supported yet"))
-        .at(aggregate.position.0)
-        .hint(missing))
+    in_all_sets(WindowColumn::Start) && in_all_sets(WindowColumn::End)
 }
 
 /// The rows that an aggregation reads: keys first, then the arguments and filters of its calls.
@@ -403,18 +375,18 @@ pub(crate) struct PackedRows {
     /// The keys of the state: grouping columns, each once, then the grouping id.
     pub(crate) keys: Vec<usize>,
     /// For each key column of the logical grouping its place among `keys`.
-    grouped_keys: Vec<usize>,
+    pub(super) grouped_keys: Vec<usize>,
     /// The place of the grouping id among `keys`.
-    grouping_id: Option<usize>,
-    aggregates: Vec<AggregateCall>,
+    pub(super) grouping_id: Option<usize>,
+    pub(super) aggregates: Vec<AggregateCall>,
     /// Logical aggregate, place in `aggregates`.
-    call_at: Vec<(usize, usize)>,
+    pub(super) call_at: Vec<(usize, usize)>,
     /// Where the extra columns are.
     extra: Vec<usize>,
 }
 
 impl Rows {
-    fn new(
+    pub(super) fn new(
         planner: &Planner,
         id: LogicalId,
         aggregate: &Aggregate,
@@ -450,7 +422,7 @@ impl Rows {
         }
     }
 
-    fn pack(
+    pub(super) fn pack(
         self,
         planner: &mut Planner,
         aggregate: &Aggregate,

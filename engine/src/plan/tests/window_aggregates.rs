@@ -297,32 +297,22 @@ fn the_legacy_windows_have_a_node_of_their_own() {
 }
 
 #[test]
-fn a_group_by_without_both_bounds_is_refused_with_what_is_missing() {
-    let by = |keys: &[&str]| {
-        refused(LogicalPlan::Aggregate(aggregated(
-            tumbled(scan(table("t"))),
-            keys,
-            &[("COUNT", None, "n")],
-        )))
-    };
-    let start = by(&["k", "window_start"]);
-    assert!(
-        start.contains("line 3, column 7") && start.contains("add window_end to GROUP BY"),
-        "{start}"
-    );
-    assert!(
-        start.contains("GROUP BY without a window (an updating aggregation) is not supported yet"),
-        "{start}"
-    );
-    assert!(by(&["window_end"]).contains("add window_start to GROUP BY"));
-    assert!(by(&["k"]).contains("add window_start and window_end to GROUP BY"));
-    let plain = refused(LogicalPlan::Aggregate(aggregated(
-        scan(table("t")),
-        &["k"],
+fn a_group_by_without_both_bounds_is_an_updating_one() {
+    let aggregate = aggregated(
+        tumbled(scan(table("t"))),
+        &["k", "window_start"],
         &[("COUNT", None, "n")],
-    )));
-    assert!(
-        plain.contains("aggregate by window: FROM TABLE(TUMBLE("),
-        "{plain}"
     );
+    let query = columns(
+        LogicalPlan::Aggregate(aggregate),
+        &["k", "window_start", "n"],
+    );
+    check(&explained(&query), "
+        GroupAggregate(groupBy=[k, window_start], select=[k, window_start, COUNT(*) AS n])
+        +- Exchange(distribution=[hash[k, window_start]])
+           +- Calc(select=[k, window_start])
+              +- WindowTableFunction(window=[TUMBLE(time_col=[ts], size=[10 s])])
+                 +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
+                    +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[k, ts])
+    ");
 }

@@ -152,10 +152,11 @@ fn union_all_casts_to_common_types_and_keeps_shared_time_attributes() {
         "SELECT 1, 2",
         &["have 1 and 2 columns"],
     );
-    refused(
-        "SELECT auction FROM bid UNION SELECT bidder FROM bid",
-        "SELECT bidder",
-        &["UNION is not supported yet", "UNION ALL"],
+    assert_eq!(
+        plan("SELECT auction FROM bid UNION SELECT bidder FROM bid")
+            .lines()
+            .nth(1),
+        Some("  Aggregate by [$0]")
     );
 }
 

@@ -1,0 +1,416 @@
+//! The groups of a group aggregation: from keys to states, which come and go.
+//!
+//! A key has a number in the group table, and while the group has rows a *slot*, by which the accumulators are indexed. A group
+//! whose last row goes, or whose time to live is over, loses its slot; the next row of the key begins in another one, so
+//! that no state has to be emptied between two rows of a batch. Slots are used again, and the table of keys is made anew when
+//! most of its keys have no state. Where groups never go, the slot of a group is its number.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+
+use crate::error::Result;
+use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
+use crate::state::{GroupTable, Groups, KEY_GROUP_COLUMN, StateBackend, TimeToLive};
+use crate::stream::{KeyGroup, hash_columns};
+use crate::types::ProcessingTime;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+/// From how many keys on those without state are looked for.
+const LEAST_KEYS: usize = 4096;
+/// The name of the column that holds when a group expires, in snapshots.
+const EXPIRY: &str = "$expiry";
+
+/// What a row does to its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GroupEvent {
+    /// The group begins with it.
+    First,
+    /// The group has had rows and still has.
+    Change,
+    /// The group ends with it.
+    Last,
+    /// It takes back from a group that is not there.
+    Ignored,
+}
+
+/// Where the rows of a batch belong.
+#[derive(Default)]
+pub(super) struct Assigned {
+    /// The slot of each row; [`NONE`] where it is ignored.
+    pub(super) slots: Vec<u32>,
+    /// What each row does.
+    pub(super) events: Vec<GroupEvent>,
+    /// Whether a row is ignored.
+    pub(super) ignores: bool,
+}
+
+/// See the file.
+pub(super) struct GroupStates {
+    pub(super) spec: AggregateSetSpec,
+    pub(super) aggregates: AggregateSet,
+    table: GroupTable,
+    key_types: Vec<DataType>,
+    backend: Arc<dyn StateBackend>,
+    ttl: TimeToLive,
+    /// Rows are never taken back, groups never expire: the slot of a group is its number.
+    permanent: bool,
+    insert_only: bool,
+    /// The slot of each group.
+    slots: Vec<u32>,
+    /// The rows of each slot.
+    counts: Vec<i64>,
+    /// When each slot expires; empty without a time to live.
+    expiries: Vec<i64>,
+    free: Vec<u32>,
+    /// Slots that are free as soon as the rows of the batch are folded.
+    retired: Vec<u32>,
+    pack_at: usize,
+}
+
+impl GroupStates {
+    pub(super) fn new(
+        spec: AggregateSetSpec,
+        key_types: Vec<DataType>,
+        insert_only: bool,
+        ttl: TimeToLive,
+        backend: Arc<dyn StateBackend>,
+    ) -> Result<Self> {
+        Ok(GroupStates {
+            aggregates: spec.create()?,
+            table: backend.group_table(&key_types, 0)?,
+            spec,
+            key_types,
+            backend,
+            ttl,
+            permanent: insert_only && !ttl.is_enabled(),
+            insert_only,
+            slots: Vec::new(),
+            counts: Vec::new(),
+            expiries: Vec::new(),
+            free: Vec::new(),
+            retired: Vec::new(),
+            pack_at: LEAST_KEYS,
+        })
+    }
+
+    /// The number of the key of each row.
+    pub(super) fn resolve(
+        &mut self,
+        keys: &[ArrayRef],
+        hashes: &[u64],
+        groups: &mut Vec<u32>,
+    ) -> Result<()> {
+        self.table.resolve(keys, hashes, groups)?;
+        if !self.permanent {
+            self.slots.resize(self.table.len(), NONE);
+        }
+        Ok(())
+    }
+
+    /// The number of keys, with state or not.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// How many groups have a state.
+    pub(super) fn live(&self) -> usize {
+        if self.permanent {
+            self.table.len()
+        } else {
+            self.counts.len() - self.free.len() - self.retired.len()
+        }
+    }
+
+    /// The slot of a group, [`NONE`] where it has no state. `known`: how many keys there were before the batch.
+    pub(super) fn slot(&self, group: u32, known: usize, now: ProcessingTime) -> u32 {
+        if self.permanent {
+            return if (group as usize) < known {
+                group
+            } else {
+                NONE
+            };
+        }
+        let slot = self.slots[group as usize];
+        if slot != NONE && self.is_expired(slot, now) {
+            return NONE;
+        }
+        slot
+    }
+
+    /// The slot of a group whatever the time is.
+    pub(super) fn current_slot(&self, group: u32) -> u32 {
+        if self.permanent {
+            group
+        } else {
+            self.slots[group as usize]
+        }
+    }
+
+    fn is_expired(&self, slot: u32, now: ProcessingTime) -> bool {
+        self.ttl.is_enabled() && TimeToLive::is_expired(self.expiries[slot as usize], now)
+    }
+
+    /// Gives each row its slot; `known` keys were there before the batch. `weight` tells by how much a row changes the number
+    /// of rows of its group.
+    pub(super) fn assign(
+        &mut self,
+        groups: &[u32],
+        known: usize,
+        weight: impl Fn(usize) -> i64,
+        now: ProcessingTime,
+    ) -> Assigned {
+        let assigned = if self.permanent {
+            permanent(groups, known)
+        } else {
+            self.assign_each(groups, weight, now)
+        };
+        let slots = if self.permanent {
+            self.table.len()
+        } else {
+            self.counts.len()
+        };
+        self.aggregates.grow(slots);
+        assigned
+    }
+
+    fn assign_each(
+        &mut self,
+        groups: &[u32],
+        weight: impl Fn(usize) -> i64,
+        now: ProcessingTime,
+    ) -> Assigned {
+        let expiry = self.ttl.expiry(now);
+        let mut assigned = Assigned {
+            slots: Vec::with_capacity(groups.len()),
+            events: Vec::with_capacity(groups.len()),
+            ignores: false,
+        };
+        for (row, group) in groups.iter().enumerate() {
+            let weight = weight(row);
+            let (slot, event) = self.assign_one(*group, weight, now);
+            if slot != NONE && self.ttl.is_enabled() {
+                self.expiries[slot as usize] = expiry;
+            }
+            assigned.ignores |= event == GroupEvent::Ignored;
+            assigned.slots.push(slot);
+            assigned.events.push(event);
+        }
+        assigned
+    }
+
+    #[inline]
+    fn assign_one(&mut self, group: u32, weight: i64, now: ProcessingTime) -> (u32, GroupEvent) {
+        let mut slot = self.slots[group as usize];
+        if slot != NONE && self.is_expired(slot, now) {
+            self.retire(group);
+            slot = NONE;
+        }
+        if slot == NONE {
+            if weight <= 0 {
+                return (NONE, GroupEvent::Ignored);
+            }
+            let slot = self.new_slot();
+            self.slots[group as usize] = slot;
+            self.counts[slot as usize] = weight;
+            return (slot, GroupEvent::First);
+        }
+        let count = &mut self.counts[slot as usize];
+        *count += weight;
+        if *count <= 0 && !self.insert_only {
+            self.retire(group);
+            return (slot, GroupEvent::Last);
+        }
+        (slot, GroupEvent::Change)
+    }
+
+    fn new_slot(&mut self) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            return slot;
+        }
+        self.counts.push(0);
+        if self.ttl.is_enabled() {
+            self.expiries.push(i64::MAX);
+        }
+        (self.counts.len() - 1) as u32
+    }
+
+    fn retire(&mut self, group: u32) {
+        let slot = std::mem::replace(&mut self.slots[group as usize], NONE);
+        self.retired.push(slot);
+    }
+
+    /// Frees the slots of groups that ended: their rows are folded and their results read.
+    pub(super) fn release(&mut self) {
+        self.aggregates.reset(&self.retired);
+        self.free.append(&mut self.retired);
+    }
+
+    /// Lets go of the groups whose time to live is over.
+    pub(super) fn sweep(&mut self, now: ProcessingTime) {
+        for group in 0..self.slots.len() as u32 {
+            let slot = self.slots[group as usize];
+            if slot != NONE && self.is_expired(slot, now) {
+                self.retire(group);
+            }
+        }
+        self.release();
+    }
+
+    /// Gives memory back where most keys have no state. The numbers of groups change: nobody may hold one.
+    pub(super) fn pack(&mut self) -> Result<()> {
+        if self.permanent || self.table.len() < self.pack_at {
+            return Ok(());
+        }
+        let live: Vec<u32> = self.live_groups();
+        self.pack_at = (2 * live.len()).max(LEAST_KEYS);
+        if 2 * live.len() > self.table.len() {
+            return Ok(());
+        }
+        let keys = self.table.keys(&Groups::Ids(&live))?;
+        let hashes = Groups::Ids(&live).gather(self.table.hashes());
+        let slots = Groups::Ids(&live).gather(&self.slots);
+        self.table = self.backend.group_table(&self.key_types, live.len())?;
+        if !live.is_empty() {
+            self.table.resolve(&keys, &hashes, &mut Vec::new())?;
+        }
+        self.slots = slots;
+        if 4 * live.len() < self.counts.len() {
+            self.pack_slots()?;
+        }
+        Ok(())
+    }
+
+    /// Moves all states together; every group has a slot.
+    fn pack_slots(&mut self) -> Result<()> {
+        let slots = Groups::Ids(&self.slots);
+        let partials = self.aggregates.partials(&slots)?;
+        self.counts = slots.gather(&self.counts);
+        if self.ttl.is_enabled() {
+            self.expiries = slots.gather(&self.expiries);
+        }
+        self.aggregates = self.spec.create()?;
+        self.aggregates.grow(self.slots.len());
+        self.slots = (0..self.slots.len() as u32).collect();
+        self.aggregates.merge(&self.spec, &self.slots, &partials)?;
+        self.free.clear();
+        Ok(())
+    }
+
+    fn live_groups(&self) -> Vec<u32> {
+        (0..self.table.len() as u32)
+            .filter(|group| self.current_slot(*group) != NONE)
+            .collect()
+    }
+
+    /// The keys of groups.
+    pub(super) fn keys(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
+        self.table.keys(&Groups::Ids(groups))
+    }
+
+    /// The hashes of the keys of groups.
+    pub(super) fn hashes(&self, groups: &[u32]) -> Vec<u64> {
+        Groups::Ids(groups).gather(self.table.hashes())
+    }
+
+    /// The results of slots.
+    pub(super) fn evaluate(&self, slots: &[u32]) -> Result<Vec<ArrayRef>> {
+        self.aggregates.evaluate(&self.spec, &Groups::Ids(slots))
+    }
+
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        let by_group = self.slots.capacity() * 4;
+        let by_slot = (self.counts.capacity() + self.expiries.capacity()) * 8;
+        self.table.size_bytes() + self.aggregates.size_bytes() + by_group + by_slot
+    }
+
+    /// All groups with a state: key group, keys, accumulators, and the time at which they expire.
+    pub(super) fn snapshot(
+        &self,
+        key_names: &[String],
+        max_parallelism: u16,
+    ) -> Result<Vec<RecordBatch>> {
+        let live = self.live_groups();
+        if live.is_empty() {
+            return Ok(Vec::new());
+        }
+        let slots: Vec<u32> = live.iter().map(|group| self.current_slot(*group)).collect();
+        let hashes = self.hashes(&live);
+        let key_groups = hashes
+            .iter()
+            .map(|hash| KeyGroup::of_hash(*hash, max_parallelism).0);
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt16Array::from_iter_values(key_groups))];
+        columns.extend(self.keys(&live)?);
+        columns.extend(self.aggregates.partials(&Groups::Ids(&slots))?);
+        if self.ttl.is_enabled() {
+            let expiries = Groups::Ids(&slots).gather(&self.expiries);
+            columns.push(Arc::new(Int64Array::from(expiries)));
+        }
+        let schema = Arc::new(self.snapshot_schema(key_names));
+        Ok(vec![RecordBatch::try_new(schema, columns)?])
+    }
+
+    fn snapshot_schema(&self, key_names: &[String]) -> Schema {
+        let mut fields = vec![Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)];
+        let keys = key_names.iter().zip(&self.key_types);
+        fields.extend(keys.map(|(name, key)| Field::new(name, key.clone(), true)));
+        let partials = self.spec.partial_fields().into_iter();
+        fields.extend(
+            partials.map(|field| Field::new(field.name, field.logical_type.to_arrow(), true)),
+        );
+        if self.ttl.is_enabled() {
+            fields.push(Field::new(EXPIRY, DataType::Int64, false));
+        }
+        Schema::new(fields)
+    }
+
+    /// Takes snapshots up. A state written without a time to live expires when it has one again that has passed since the
+    /// next write.
+    pub(super) fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
+            let first_partial = 1 + self.key_types.len();
+            let last_partial = first_partial + self.spec.partial_fields().len();
+            let keys = &batch.columns()[1..first_partial];
+            let partials = &batch.columns()[first_partial..last_partial];
+            let expiries = batch.column_by_name(EXPIRY);
+            let counts = self.spec.row_counts(partials);
+            let mut groups = Vec::new();
+            let hashes = hash_columns(keys, batch.num_rows())?;
+            let known = self.table.len();
+            self.resolve(keys, &hashes, &mut groups)?;
+            let weight = |row: usize| counts.map_or(1, |counts| counts[row]);
+            let assigned = self.assign(&groups, known, weight, ProcessingTime(i64::MIN));
+            if self.ttl.is_enabled() {
+                let expiries = expiries.map(|column| column.as_primitive::<Int64Type>().values());
+                for (row, slot) in assigned.slots.iter().enumerate() {
+                    self.expiries[*slot as usize] =
+                        expiries.map_or(i64::MAX, |expiries| expiries[row]);
+                }
+            }
+            self.aggregates
+                .merge(&self.spec, &assigned.slots, partials)?;
+        }
+        Ok(())
+    }
+}
+
+/// Slots where groups never go: their numbers. New ones are numbered in order of arrival.
+fn permanent(groups: &[u32], known: usize) -> Assigned {
+    let mut next = known as u32;
+    let events = groups.iter().map(|group| {
+        if *group == next {
+            next += 1;
+            GroupEvent::First
+        } else {
+            GroupEvent::Change
+        }
+    });
+    Assigned {
+        events: events.collect(),
+        slots: groups.to_vec(),
+        ignores: false,
+    }
+}

@@ -1,0 +1,236 @@
+//! The state of one side of a join: its rows by join key, and how a row is found again when it changes or goes.
+
+use arrow::datatypes::DataType;
+
+use super::links::{Links, NONE};
+use super::row_index::RowIndex;
+use crate::error::Result;
+use crate::state::{GroupTable, Groups, RowSlab, TimeToLive};
+use crate::types::{ProcessingTime, Schema};
+
+/// One input of a join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinSide {
+    /// Its columns.
+    pub schema: Schema,
+    /// The columns that equal those of the other side, in the same order: the key by which rows were dealt.
+    pub keys: Vec<usize>,
+    /// What tells its rows apart.
+    pub identity: RowIdentity,
+    /// Whether updates come without the row before (`+U` alone): a row replaces the one of its unique key.
+    pub updates_by_key: bool,
+    /// How long a row is remembered.
+    pub time_to_live: TimeToLive,
+}
+
+/// What tells the rows of one join key apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowIdentity {
+    /// Nothing has to: rows are inserted only, and never forgotten.
+    None,
+    /// There is one row for each join key at most.
+    JoinKey,
+    /// These columns.
+    UniqueKey(Vec<usize>),
+    /// All columns: equal rows are counted.
+    WholeRow,
+}
+
+/// See the module.
+pub(super) struct Side {
+    pub(super) spec: JoinSide,
+    pub(super) slab: RowSlab,
+    pub(super) links: Links,
+    pub(super) finder: Finder,
+    /// How many rows of the other side each row has found, by id; only where somebody asks.
+    pub(super) associations: Option<Vec<u32>>,
+    /// When each row is forgotten, by id; empty where that never happens.
+    pub(super) expiries: Vec<i64>,
+}
+
+/// How a row is found again.
+pub(super) enum Finder {
+    /// It is not.
+    None,
+    /// It is the only one of its join key.
+    JoinKey,
+    /// By its unique key.
+    UniqueKey(UniqueKeys),
+    /// By its content. A row is stored once; the column counts its copies, by id.
+    WholeRow { index: RowIndex, copies: Vec<u32> },
+}
+
+/// The row of each unique key.
+pub(super) struct UniqueKeys {
+    pub(super) columns: Vec<usize>,
+    types: Vec<DataType>,
+    pub(super) table: GroupTable,
+    /// The id of the row, by number of the key.
+    pub(super) current: Vec<u32>,
+    rebuild_at: usize,
+}
+
+/// Tables of fewer keys are not rebuilt to lose those that are gone.
+const REBUILD_KEYS: usize = 4096;
+
+impl Side {
+    /// An empty side; `counts`: whether it counts the associations of its rows.
+    pub(super) fn new(spec: JoinSide, counts: bool) -> Result<Self> {
+        let finder = match &spec.identity {
+            RowIdentity::None => Finder::None,
+            RowIdentity::JoinKey => Finder::JoinKey,
+            RowIdentity::UniqueKey(columns) => {
+                Finder::UniqueKey(UniqueKeys::new(columns.clone(), &spec.schema)?)
+            }
+            RowIdentity::WholeRow => Finder::WholeRow {
+                index: RowIndex::default(),
+                copies: Vec::new(),
+            },
+        };
+        Ok(Side {
+            slab: RowSlab::new(spec.schema.to_arrow()),
+            links: Links::default(),
+            finder,
+            associations: counts.then(Vec::new),
+            expiries: Vec::new(),
+            spec,
+        })
+    }
+
+    /// Makes the columns by id as long as the slab's ids, and the lists as many as the groups.
+    pub(super) fn reserve(&mut self, groups: usize) {
+        let ids = self.slab.capacity();
+        self.links.reserve(ids, groups);
+        if let Some(associations) = &mut self.associations {
+            associations.resize(ids, 0);
+        }
+        if self.spec.time_to_live.is_enabled() {
+            self.expiries.resize(ids, i64::MAX);
+        }
+        if let Finder::WholeRow { copies, .. } = &mut self.finder {
+            copies.resize(ids, 0);
+        }
+    }
+
+    /// How often a row counts.
+    #[inline]
+    pub(super) fn copies(&self, id: u32) -> u32 {
+        match &self.finder {
+            Finder::WholeRow { copies, .. } => copies[id as usize],
+            _ => 1,
+        }
+    }
+
+    /// Whether rows may count more than once.
+    pub(super) fn has_copies(&self) -> bool {
+        matches!(self.finder, Finder::WholeRow { .. })
+    }
+
+    /// Whether a row is still remembered.
+    #[inline]
+    pub(super) fn is_alive(&self, id: u32, now: ProcessingTime) -> bool {
+        match self.expiries.get(id as usize) {
+            Some(expiry) => !TimeToLive::is_expired(*expiry, now),
+            None => true,
+        }
+    }
+
+    /// A row was written: it is remembered anew.
+    #[inline]
+    pub(super) fn refresh(&mut self, id: u32, now: ProcessingTime) {
+        if let Some(expiry) = self.expiries.get_mut(id as usize) {
+            *expiry = self.spec.time_to_live.expiry(now);
+        }
+    }
+
+    /// How many partners a row has found.
+    #[inline]
+    pub(super) fn association(&self, id: u32) -> u32 {
+        let counts = self.associations.as_ref();
+        counts.map_or(0, |counts| counts[id as usize])
+    }
+
+    /// Notes how many partners a row has found; `NONE` is no row.
+    #[inline]
+    pub(super) fn set_association(&mut self, id: u32, count: u32) {
+        if let Some(counts) = &mut self.associations
+            && id != NONE
+        {
+            counts[id as usize] = count;
+        }
+    }
+
+    /// Forgets what is too old.
+    pub(super) fn sweep(&mut self, now: ProcessingTime) -> Result<()> {
+        if self.expiries.is_empty() {
+            return Ok(());
+        }
+        let mut gone = self.slab.ids();
+        gone.retain(|id| !self.is_alive(*id, now));
+        gone.iter().for_each(|id| self.links.unlink(*id));
+        match &mut self.finder {
+            Finder::UniqueKey(keys) => keys.forget(&gone, self.slab.capacity()),
+            Finder::WholeRow { index, copies } => gone.iter().for_each(|id| {
+                index.remove(*id);
+                copies[*id as usize] = 0;
+            }),
+            Finder::None | Finder::JoinKey => {}
+        }
+        self.slab.remove(&gone)
+    }
+}
+
+impl UniqueKeys {
+    fn new(columns: Vec<usize>, schema: &Schema) -> Result<Self> {
+        let of = |column: &usize| schema.fields[*column].logical_type.to_arrow();
+        let types: Vec<DataType> = columns.iter().map(of).collect();
+        Ok(UniqueKeys {
+            table: GroupTable::new(&types)?,
+            columns,
+            types,
+            current: Vec::new(),
+            rebuild_at: REBUILD_KEYS,
+        })
+    }
+
+    fn forget(&mut self, gone: &[u32], ids: usize) {
+        let mut is_gone = vec![false; ids];
+        gone.iter().for_each(|id| is_gone[*id as usize] = true);
+        for id in &mut self.current {
+            if *id != NONE && is_gone[*id as usize] {
+                *id = NONE;
+            }
+        }
+    }
+
+    /// Loses the keys without a row where they are the most.
+    pub(super) fn compact(&mut self) -> Result<()> {
+        if self.table.len() < self.rebuild_at {
+            return Ok(());
+        }
+        let live: Vec<u32> = (0..self.table.len() as u32)
+            .filter(|key| self.current[*key as usize] != NONE)
+            .collect();
+        if let Some(table) = rebuilt(&self.table, &self.types, &live)? {
+            self.table = table;
+            self.current = live.iter().map(|key| self.current[*key as usize]).collect();
+        }
+        self.rebuild_at = REBUILD_KEYS.max(self.table.len() * 2);
+        Ok(())
+    }
+}
+
+/// A table of the `live` groups only, in their order, where they are less than half of all.
+pub(super) fn rebuilt(
+    table: &GroupTable,
+    types: &[DataType],
+    live: &[u32],
+) -> Result<Option<GroupTable>> {
+    if live.len() * 2 > table.len() {
+        return Ok(None);
+    }
+    let hashes: Vec<u64> = live.iter().map(|id| table.hashes()[*id as usize]).collect();
+    let mut result = GroupTable::with_capacity(types, live.len())?;
+    result.resolve(&table.keys(&Groups::Ids(live))?, &hashes, &mut Vec::new())?;
+    Ok(Some(result))
+}
