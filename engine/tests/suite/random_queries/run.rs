@@ -46,6 +46,30 @@ pub(super) enum FaultKind {
     Rows,
 }
 
+impl Fault {
+    pub(super) fn is_error(&self) -> bool {
+        matches!(self.kind, FaultKind::Binding | FaultKind::Failure)
+    }
+
+    /// Faults that are alike have the same: for errors it is the message.
+    pub(super) fn signature(&self) -> String {
+        match self.kind {
+            FaultKind::Binding | FaultKind::Failure => without_numbers(&self.message),
+            FaultKind::Law => "a law is broken".to_string(),
+            FaultKind::Rows => "other rows".to_string(),
+        }
+    }
+}
+
+/// The first line of a message, without its numbers.
+pub(super) fn without_numbers(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    line.chars()
+        .filter(|c| !c.is_ascii_digit())
+        .take(150)
+        .collect()
+}
+
 pub(super) fn run(scenario: &Scenario) -> Outcome {
     let bound = match scenario.bind() {
         Ok(bound) => bound,

@@ -4,7 +4,7 @@ use volley::testing::Way;
 use volley::types::RowKind;
 
 use super::draft;
-use super::run::{FaultKind, Outcome, run};
+use super::run::{Fault, FaultKind, Outcome, run};
 use super::scenario::{Scenario, Sink};
 use super::tables::fold;
 
@@ -12,10 +12,11 @@ use super::tables::fold;
 const MOST_TRIES: usize = 600;
 
 /// The smallest scenario that was found.
-pub(super) fn shrink(scenario: &Scenario, kind: FaultKind) -> Scenario {
+pub(super) fn shrink(scenario: &Scenario, fault: &Fault) -> Scenario {
     let mut shrinker = Shrinker {
         smallest: scenario.clone(),
-        kind,
+        signature: fault.signature(),
+        kind: fault.kind,
         tries: 0,
     };
     loop {
@@ -33,6 +34,7 @@ pub(super) fn shrink(scenario: &Scenario, kind: FaultKind) -> Scenario {
 struct Shrinker {
     smallest: Scenario,
     kind: FaultKind,
+    signature: String,
     tries: usize,
 }
 
@@ -53,7 +55,8 @@ impl Shrinker {
             return false;
         }
         self.tries += 1;
-        let fails = matches!(run(&candidate), Outcome::Fault(fault) if fault.kind == self.kind);
+        let fails =
+            matches!(run(&candidate), Outcome::Fault(fault) if fault.signature() == self.signature);
         if fails {
             self.smallest = candidate;
         }
