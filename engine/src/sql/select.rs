@@ -13,7 +13,7 @@ use super::expression::ExpressionBinder;
 use super::grouping::Grouping;
 use super::join::window_bounds;
 use super::legacy_window;
-use super::order_by::{OrderItem, first_columns, sort_column, sort_key};
+use super::order_by::{OrderItem, SortedPlan, first_columns, sort_column, sort_key};
 use super::over::{OverCalls, check_named_windows};
 use super::projection::{columns_of, project};
 use super::scope::{Relation, Scope};
@@ -60,12 +60,26 @@ impl Binder<'_> {
         select: &Select,
         environment: &Environment,
         order: &[OrderByExpr],
-    ) -> Result<(LogicalPlan, Vec<SortKey>, usize)> {
+    ) -> Result<SortedPlan> {
+        let relation = self.bind_rows(select, environment)?;
+        self.bind_result(select, relation, order)
+    }
+
+    /// What FROM and WHERE give. Views nest here, so this keeps little on the stack.
+    fn bind_rows(&self, select: &Select, environment: &Environment) -> Result<Relation> {
         self.refuse_foreign_clauses(select)?;
         let relation = self.bind_from(&select.from, environment)?;
         let relation = self.bind_where(relation, select.selection.as_ref(), environment)?;
         let values: Vec<&Expr> = select.projection.iter().filter_map(value_of).collect();
-        let relation = self.join_scalars(relation, &values, environment)?;
+        self.join_scalars(relation, &values, environment)
+    }
+
+    fn bind_result(
+        &self,
+        select: &Select,
+        relation: Relation,
+        order: &[OrderByExpr],
+    ) -> Result<SortedPlan> {
         let mut items = self.expand_items(&select.projection, &relation.scope)?;
         let visible = items.len();
         let order_items = self.order_items_of(order, &items)?;

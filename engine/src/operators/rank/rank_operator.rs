@@ -28,6 +28,8 @@ use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps}
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds};
 
 const ROWS: &str = "rows";
+/// The last ranks of partitions without rows.
+const ENDS: &str = "ends";
 /// About how many rows a batch of the output has.
 const OUTPUT_ROWS: usize = 8192;
 /// Partitions without rows are forgotten when there are more than so many, and more than there are others.
@@ -179,16 +181,8 @@ impl<K: RankKey> RankOperator<K> {
                 end.map_or(0, |end| usize::try_from(end).unwrap_or(0))
             }
         };
-        let new = Top {
-            rows: RankedRows::default(),
-            end: usize::MAX,
-            expiry: i64::MIN,
-        };
         self.empty += self.partitions.len() - self.tops.len();
-        self.tops.resize_with(self.partitions.len(), || Top {
-            rows: RankedRows::default(),
-            ..new
-        });
+        self.grow();
         for (row, partition) in partitions.iter().enumerate() {
             let top = &self.tops[*partition as usize];
             if TimeToLive::is_expired(top.expiry, now) {
@@ -199,6 +193,15 @@ impl<K: RankKey> RankOperator<K> {
             }
         }
         Ok(())
+    }
+
+    /// Makes room for all partitions, new ones being as if their time were over.
+    fn grow(&mut self) {
+        self.tops.resize_with(self.partitions.len(), || Top {
+            rows: RankedRows::default(),
+            end: usize::MAX,
+            expiry: i64::MIN,
+        });
     }
 
     /// Forgets the rows of a partition.
@@ -651,11 +654,7 @@ impl<K: RankKey> RankOperator<K> {
         let keys = self.order.keys(&rows)?;
         let mut ids = Vec::new();
         self.rows.insert(&rows, &mut ids)?;
-        self.tops.resize_with(self.partitions.len(), || Top {
-            rows: RankedRows::default(),
-            end: usize::MAX,
-            expiry: i64::MIN,
-        });
+        self.grow();
         for (row, partition) in partitions.iter().enumerate() {
             let top = &mut self.tops[*partition as usize];
             top.expiry = expiry[row];
@@ -669,6 +668,41 @@ impl<K: RankKey> RankOperator<K> {
                 row: ids[row],
             });
             self.arrivals = self.arrivals.max(arrivals[row] + 1);
+        }
+        Ok(())
+    }
+
+    fn snapshot_ends(&self, ctx: &Context) -> Result<Vec<RecordBatch>> {
+        let is_empty = |partition: &u32| self.tops[*partition as usize].rows.len() == 0;
+        let empty: Vec<u32> = (0..self.tops.len() as u32).filter(is_empty).collect();
+        let batches = empty.chunks(SNAPSHOT_ROWS).map(|partitions| {
+            let tops = || partitions.iter().map(|at| &self.tops[*at as usize]);
+            let ends = tops().map(|top| i64::try_from(top.end).unwrap_or(i64::MAX));
+            let expiry = tops().map(|top| top.expiry);
+            keyed_batch(
+                &at(self.partitions.hashes(), partitions),
+                ctx.subtask().max_parallelism,
+                &[
+                    ("end", Arc::new(Int64Array::from_iter_values(ends))),
+                    (EXPIRY, Arc::new(Int64Array::from_iter_values(expiry))),
+                ],
+                &self.partitions.key_rows(partitions)?,
+            )
+        });
+        batches.collect()
+    }
+
+    fn restore_ends(&mut self, batch: &RecordBatch) -> Result<()> {
+        let ends = batch.column(1).as_primitive::<Int64Type>().values();
+        let expiry = batch.column(2).as_primitive::<Int64Type>().values();
+        let keys = &batch.columns()[3..];
+        let partitions = self.partitions.resolve_keys(keys, batch.num_rows())?;
+        self.grow();
+        for (row, partition) in partitions.iter().enumerate() {
+            let top = &mut self.tops[*partition as usize];
+            top.end = usize::try_from(ends[row]).unwrap_or(0);
+            top.expiry = expiry[row];
+            self.empty += 1;
         }
         Ok(())
     }
@@ -766,6 +800,9 @@ impl<K: RankKey> Operator for RankOperator<K> {
             .collect();
         let mut snapshot = StateSnapshot::default();
         snapshot.insert_keyed(ROWS, batches?);
+        if let RankEnd::Column(_) = self.spec.end {
+            snapshot.insert_keyed(ENDS, self.snapshot_ends(ctx)?);
+        }
         Ok(snapshot)
     }
 
@@ -774,6 +811,8 @@ impl<K: RankKey> Operator for RankOperator<K> {
         batches
             .iter()
             .try_for_each(|batch| self.restore_rows(batch))?;
+        let ends = snapshot.batches(ENDS);
+        ends.iter().try_for_each(|batch| self.restore_ends(batch))?;
         self.index_anew()
     }
 }
