@@ -21,6 +21,7 @@ impl Binder<'_> {
             table: name,
             columns,
             query,
+            on_conflict,
         } = insert;
         let table = self.sink(name)?;
         let sink = table.sink_schema();
@@ -32,7 +33,7 @@ impl Binder<'_> {
         Ok(Insert {
             query: project(plan, &fields, items),
             table: Arc::new(table),
-            on_conflict: None,
+            on_conflict: *on_conflict,
             position: Position(place),
         })
     }

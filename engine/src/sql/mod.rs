@@ -39,6 +39,7 @@ mod script;
 mod select;
 mod session;
 mod set_operation;
+mod state_ttl;
 mod statement;
 mod subquery;
 mod suggestion;

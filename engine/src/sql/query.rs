@@ -157,7 +157,9 @@ impl Binder<'_> {
                         let all = self.bind_union(left, right, environment)?;
                         return match set_quantifier {
                             All => Ok(all),
-                            None | Distinct => Ok(distinct(all, self.position(right.as_ref()))),
+                            None | Distinct => {
+                                Ok(distinct(all, Option::None, self.position(right.as_ref())))
+                            }
                             quantifier => {
                                 Err(self.not_yet(format!("{op} {quantifier}"), right.as_ref()))
                             }

@@ -11,17 +11,17 @@ use sqlparser::ast::{
 use super::binder::{Binder, Environment};
 use super::expression::ExpressionBinder;
 use super::grouping::Grouping;
-use super::join::window_bounds;
 use super::legacy_window;
 use super::order_by::{OrderItem, SortedPlan, first_columns, sort_column, sort_key};
 use super::over::{OverCalls, check_named_windows};
 use super::projection::{columns_of, project};
 use super::scope::{Relation, Scope};
+use super::state_ttl;
 use super::suggestion;
 use crate::error::{Error, Result};
 use crate::expr::{Expression, Position};
 use crate::functions;
-use crate::plan::logical::{Aggregate, Filter, LogicalPlan};
+use crate::plan::logical::{Aggregate, Filter, LogicalPlan, window_bounds};
 use crate::types::{Field, SortKey, SqlPosition};
 
 /// One column of the result.
@@ -68,7 +68,11 @@ impl Binder<'_> {
     /// What FROM and WHERE give. Views nest here, so this keeps little on the stack.
     fn bind_rows(&self, select: &Select, environment: &Environment) -> Result<Relation> {
         self.refuse_foreign_clauses(select)?;
-        let relation = self.bind_from(&select.from, environment)?;
+        let mut relation = self.bind_from(&select.from, environment)?;
+        let select_at = select.select_token.0.span.start;
+        let state_ttl = self.hints.state_ttl_after(select_at, &self.used_hints)?;
+        self.apply_state_ttl(&mut relation.plan, &relation.scope, &state_ttl)?;
+        let ttl_of_groups = state_ttl::of_aggregate(&relation.scope, &state_ttl);
         let relation = self.bind_where(relation, select.selection.as_ref(), environment)?;
         let values: Vec<&Expr> = select.projection.iter().filter_map(value_of).collect();
         self.join_scalars(relation, &values, environment)
@@ -95,7 +99,7 @@ impl Binder<'_> {
             keys.push(sort_key(order, column));
         }
         let plan = if is_grouped(select) {
-            self.bind_grouped(select, relation, &items)?
+            self.bind_grouped(select, relation, &items, ttl_of_groups)?
         } else {
             self.bind_ungrouped(select, relation, &items)?
         };
@@ -111,7 +115,7 @@ impl Binder<'_> {
                     );
                 }
                 let plan = first_columns(plan, visible);
-                Ok((distinct(plan, self.position(select)), keys, visible))
+                Ok((distinct(plan, ttl_of_groups, self.position(select)), keys, visible))
             }
             Some(Distinct::On(_)) => Err(self.unsupported("DISTINCT ON", select)),
         }
@@ -291,8 +295,10 @@ impl Binder<'_> {
         select: &Select,
         relation: Relation,
         items: &[Item],
+        state_ttl_ms: Option<u64>,
     ) -> Result<LogicalPlan> {
         let mut grouping = self.bind_group_by(&select.group_by, &relation.scope)?;
+        grouping.state_ttl_ms = state_ttl_ms;
         if grouping.position.0.is_none() {
             grouping.position = self.position(select);
         }
@@ -446,7 +452,11 @@ fn grouped_plan(
 }
 
 /// Each row once: a group of all columns.
-pub(super) fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
+pub(super) fn distinct(
+    plan: LogicalPlan,
+    state_ttl_ms: Option<u64>,
+    position: Position,
+) -> LogicalPlan {
     let schema = plan.schema();
     let windowed = window_bounds(&plan).is_some();
     let plan = LogicalPlan::Aggregate(Aggregate {
@@ -455,7 +465,7 @@ pub(super) fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
         grouping_sets: vec![],
         aggregates: vec![],
         legacy_window: None,
-        state_ttl_ms: None,
+        state_ttl_ms,
         position,
     });
     if windowed {
