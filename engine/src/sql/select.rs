@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Expression, Position};
 use crate::functions;
 use crate::plan::logical::{Aggregate, Filter, LogicalPlan, window_bounds};
-use crate::types::{Field, SortKey, SqlPosition};
+use crate::types::{Field, SqlPosition};
 
 /// One column of the result.
 enum Item<'e> {
@@ -61,12 +61,16 @@ impl Binder<'_> {
         environment: &Environment,
         order: &[OrderByExpr],
     ) -> Result<SortedPlan> {
-        let relation = self.bind_rows(select, environment)?;
-        self.bind_result(select, relation, order)
+        let (relation, state_ttl) = self.bind_rows(select, environment)?;
+        self.bind_result(select, relation, order, state_ttl)
     }
 
-    /// What FROM and WHERE give. Views nest here, so this keeps little on the stack.
-    fn bind_rows(&self, select: &Select, environment: &Environment) -> Result<Relation> {
+    /// What FROM and WHERE give, and how long groups of it are remembered. Views nest here, so this keeps little on the stack.
+    fn bind_rows(
+        &self,
+        select: &Select,
+        environment: &Environment,
+    ) -> Result<(Relation, Option<u64>)> {
         self.refuse_foreign_clauses(select)?;
         let mut relation = self.bind_from(&select.from, environment)?;
         let select_at = select.select_token.0.span.start;
@@ -75,7 +79,8 @@ impl Binder<'_> {
         let ttl_of_groups = state_ttl::of_aggregate(&relation.scope, &state_ttl);
         let relation = self.bind_where(relation, select.selection.as_ref(), environment)?;
         let values: Vec<&Expr> = select.projection.iter().filter_map(value_of).collect();
-        self.join_scalars(relation, &values, environment)
+        let relation = self.join_scalars(relation, &values, environment)?;
+        Ok((relation, ttl_of_groups))
     }
 
     fn bind_result(
@@ -83,6 +88,7 @@ impl Binder<'_> {
         select: &Select,
         relation: Relation,
         order: &[OrderByExpr],
+        ttl_of_groups: Option<u64>,
     ) -> Result<SortedPlan> {
         let mut items = self.expand_items(&select.projection, &relation.scope)?;
         let visible = items.len();
@@ -115,7 +121,11 @@ impl Binder<'_> {
                     );
                 }
                 let plan = first_columns(plan, visible);
-                Ok((distinct(plan, ttl_of_groups, self.position(select)), keys, visible))
+                Ok((
+                    distinct(plan, ttl_of_groups, self.position(select)),
+                    keys,
+                    visible,
+                ))
             }
             Some(Distinct::On(_)) => Err(self.unsupported("DISTINCT ON", select)),
         }
