@@ -94,7 +94,7 @@ impl Binder<'_> {
             relation = self.join_scalars(relation, &[selection], environment)?;
             let condition = ExpressionBinder::plain(self, &relation.scope, "WHERE")
                 .bind_condition(selection)?;
-            return Ok(filtered(relation, Some(condition)));
+            return Ok(filtered_join(relation, condition));
         }
         // Plain conditions first, in their order: they make the joins smaller.
         let plain: Vec<&Expr> = all
@@ -344,6 +344,20 @@ pub(super) fn all_of(
         });
     }
     Ok(result)
+}
+
+/// The rows which WHERE keeps, right above FROM. With what WHERE says an inner join may keep time: then it is a part of the join's
+/// own condition, and columns are time attributes again.
+fn filtered_join(mut relation: Relation, condition: Expression) -> Relation {
+    if let LogicalPlan::Join(join) = &mut relation.plan
+        && join.keeps_time_by(&condition)
+    {
+        let schema = join.schema();
+        let columns = relation.scope.columns.iter_mut().zip(&schema.fields);
+        columns.for_each(|(column, field)| column.field.time_attribute = field.time_attribute);
+        return relation;
+    }
+    filtered(relation, Some(condition))
 }
 
 fn filtered(relation: Relation, condition: Option<Expression>) -> Relation {
