@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray, Int64Array};
+use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::*;

@@ -45,6 +45,8 @@ pub struct TemporalJoinSpec {
     pub condition: Option<CompiledExpression>,
     /// Left columns, then right ones.
     pub output: Schema,
+    /// The tables behind the inputs, for warnings.
+    pub input_names: [String; 2],
 }
 
 /// Takes changes on both sides, gives the left side's kinds. A left row that comes behind the watermark waits for the next one
@@ -59,6 +61,8 @@ pub struct TemporalJoinOperator {
     watermarks: WatermarkQueue,
     work: VecDeque<TimedWork>,
     firing: Option<Firing>,
+    /// How many waiting rows the metrics know of.
+    told_waiting: usize,
 }
 
 /// Watermarks whose rows are on their way out.
@@ -80,6 +84,7 @@ impl TemporalJoinOperator {
             watermarks: WatermarkQueue::new(),
             work: VecDeque::new(),
             firing: None,
+            told_waiting: 0,
             spec,
         })
     }
@@ -97,7 +102,10 @@ impl TemporalJoinOperator {
                 return Ok(Flow::Blocked);
             }
             match self.work.pop_front() {
-                None => return Ok(Flow::Done),
+                None => {
+                    self.tell_waiting(ctx);
+                    return Ok(Flow::Done);
+                }
                 Some(TimedWork::Rows(input, batch)) => self.add(input, &batch)?,
                 Some(TimedWork::Fire(watermarks)) => {
                     self.firing = Some(Firing {
@@ -108,6 +116,14 @@ impl TemporalJoinOperator {
                 }
             }
         }
+    }
+
+    fn tell_waiting(&mut self, ctx: &Context) {
+        let waiting = &ctx.metrics().waiting;
+        waiting.name_inputs(&self.spec.input_names);
+        let rows = self.probes.rows().len();
+        waiting.add(rows as i64 - self.told_waiting as i64);
+        self.told_waiting = rows;
     }
 
     fn add(&mut self, input: InputIndex, batch: &ChangelogBatch) -> Result<()> {

@@ -42,6 +42,7 @@ fn join(kind: JoinKind, null_safe: bool, with_condition: bool) -> TemporalJoinOp
         null_safe: vec![null_safe],
         condition: with_condition.then(|| compile(&less, &context).unwrap()),
         output: left.join(&right),
+        input_names: ["l".to_string(), "r".to_string()],
     };
     TemporalJoinOperator::new(spec, &HashMapStateBackend).unwrap()
 }
