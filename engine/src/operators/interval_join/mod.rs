@@ -14,7 +14,7 @@ use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
-use super::timed_side::{TimedSide, key_numbers, row_times};
+use super::timed_side::{KEYS_KEPT, TimedSide, key_numbers, row_times};
 use super::watermark_queue::{TimedWork, WatermarkQueue};
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
@@ -27,9 +27,6 @@ use crate::types::{EventTime, JoinKind, ProcessingTime, Schema};
 use cache::{CachedRows, ExpiredRow, RowCache};
 
 const STATES: [&str; 2] = ["left", "right"];
-
-/// So many keys are kept whether they have rows or not.
-const KEYS_KEPT: usize = if cfg!(test) { 8 } else { 65_536 };
 
 /// What an interval join does.
 pub struct IntervalJoinSpec {

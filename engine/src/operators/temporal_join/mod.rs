@@ -9,13 +9,14 @@ mod probes;
 mod versions;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
-use super::timed_side::{TimedSide, key_numbers, row_times};
+use super::timed_side::{KEYS_KEPT, TimedSide, key_numbers, row_times};
 use super::watermark_queue::{TimedWork, WatermarkQueue};
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
@@ -55,6 +56,7 @@ pub struct TemporalJoinSpec {
 pub struct TemporalJoinOperator {
     spec: TemporalJoinSpec,
     schema: SchemaRef,
+    backend: Arc<dyn StateBackend>,
     keys: GroupTable,
     probes: Probes,
     versions: Versions,
@@ -74,11 +76,12 @@ struct Firing {
 
 impl TemporalJoinOperator {
     /// An operator as `spec` says.
-    pub fn new(spec: TemporalJoinSpec, backend: &dyn StateBackend) -> Result<Self> {
+    pub fn new(spec: TemporalJoinSpec, backend: Arc<dyn StateBackend>) -> Result<Self> {
         let left = &spec.left;
         Ok(TemporalJoinOperator {
             schema: spec.output.to_arrow(),
             keys: backend.group_table(&left.key_types(), 0)?,
+            backend,
             probes: Probes::new(left.schema.to_arrow(), left.time),
             versions: Versions::new(spec.right.schema.to_arrow(), spec.right.time),
             watermarks: WatermarkQueue::new(),
@@ -171,7 +174,27 @@ impl TemporalJoinOperator {
             self.versions.prune(*last)?;
             out.watermark(*last);
         }
+        self.forget_keys()?;
         Ok(Flow::Done)
+    }
+
+    /// Forgets the keys without rows and versions once they are most of all keys.
+    fn forget_keys(&mut self) -> Result<()> {
+        let rows = self.probes.rows().len() + self.versions.rows().len();
+        if self.keys.len() < KEYS_KEPT.max(4 * rows) {
+            return Ok(());
+        }
+        let types = self.spec.left.key_types();
+        let mut table = self.backend.group_table(&types, rows)?;
+        let mut number = |columns: &[ArrayRef], hashes: &[u64]| {
+            let mut numbers = Vec::new();
+            table.resolve(columns, hashes, &mut numbers)?;
+            Ok(numbers)
+        };
+        self.probes.renumber(&self.spec.left.keys, &mut number)?;
+        self.versions.renumber(&self.spec.right.keys, &mut number)?;
+        self.keys = table;
+        Ok(())
     }
 
     /// Left rows beside their versions.

@@ -65,7 +65,7 @@ impl OperatorBuilder<'_> {
                 output: output.clone(),
                 input_names: input_names.clone(),
             };
-            Ok(Box::new(TemporalJoinOperator::new(spec, &*backend)?))
+            Ok(Box::new(TemporalJoinOperator::new(spec, backend.clone())?))
         }))
     }
 
