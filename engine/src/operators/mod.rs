@@ -20,17 +20,21 @@ mod keyed_rows;
 mod late_rows;
 mod local_window_aggregate;
 mod lookup_join;
+mod mini_batch_assigner;
 mod operator;
 mod output;
 mod over_aggregate;
 mod partition_table;
+mod rank;
 mod row_bundle;
 mod row_changes;
 mod row_equality;
 mod session_window;
 mod sink;
+mod sink_upsert_materializer;
 mod source;
 mod temporal_join;
+mod temporal_sort;
 #[cfg(test)]
 pub(crate) mod test_bench;
 mod timed_side;
@@ -66,13 +70,23 @@ pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use lookup_join::{LookupJoinOperator, LookupJoinSpec, LookupKeyValue};
+pub use mini_batch_assigner::MiniBatchAssignerOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use over_aggregate::{OverAggregateOperator, OverAggregateSpec, OverFrame};
+pub use rank::{
+    FirstRowsOperator, RankChangelog, RankEnd, RankOperator, RankSpec, RankStrategy, Ties,
+    rank_operator,
+};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
-pub use sink::{NotNullEnforcer, SinkOperator};
+pub use sink::{NotNullEnforcer, SinkOperator, SinkSpec, TypeLengthEnforcer};
+pub use sink_upsert_materializer::{
+    OnConflict, SinkUpsertMaterializerOperator, SinkUpsertMaterializerSpec,
+};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
+pub use temporal_join::{TemporalJoinOperator, TemporalJoinSide, TemporalJoinSpec};
 pub use temporal_join::{TemporalJoinOperator, TemporalJoinSpec};
+pub use temporal_sort::{SortTime, TemporalSortOperator, TemporalSortSpec};
 pub use timed_side::TimedSide;
 pub use union::UnionOperator;
 pub use values::ValuesSource;

@@ -6,6 +6,7 @@ use sqlparser::ast::{BinaryOperator, Expr, Query, Select, SelectItem, SetExpr, U
 use super::binder::{Binder, Environment};
 use super::expression::ExpressionBinder;
 use super::join::join;
+use super::scalar_subquery::{Decorrelated, single_select};
 use super::scope::{Relation, Scope, shifted};
 use crate::error::{Error, Result};
 use crate::expr::Expression;
@@ -156,6 +157,12 @@ impl Binder<'_> {
         if let Some((select, item)) = simple(condition.subquery, condition.value.is_some()) {
             return self.bind_simple(select, item, outer, environment);
         }
+        if condition.value.is_some()
+            && let Some(select) = single_select(condition.subquery)
+            && let Some(aggregate) = self.decorrelated(select, outer, environment)?
+        {
+            return self.bind_aggregate_in(condition, aggregate, outer);
+        }
         let plan = self
             .bind_query(condition.subquery, environment)
             .map_err(|error| {
@@ -168,6 +175,37 @@ impl Binder<'_> {
             item: Some(shifted(item, outer.columns.len() as isize)),
             correlation: vec![],
             relation,
+        })
+    }
+
+    /// `x IN (SELECT MAX(y) … WHERE inner = outer)`.
+    fn bind_aggregate_in(
+        &self,
+        condition: &Quantified,
+        aggregate: Decorrelated,
+        outer: &Scope,
+    ) -> Result<Inner> {
+        if condition.negated || aggregate.of_no_rows.is_some() {
+            return Err(self
+                .not_yet(
+                    "NOT IN, or IN over COUNT, with a subquery that refers to the query around it",
+                    condition.subquery,
+                )
+                .hint("compare with the subquery as a value: x <> (SELECT …)"));
+        }
+        let place = self.place(condition.subquery);
+        let right = |column: usize| {
+            let column = aggregate.right.scope.column(column);
+            shifted(column, outer.columns.len() as isize)
+        };
+        let keys = aggregate.keys.iter().enumerate();
+        let correlation = keys
+            .map(|(key, outer)| functions::bind_scalar("=", vec![outer.clone(), right(key)], place))
+            .collect::<Result<_>>()?;
+        Ok(Inner {
+            item: Some(right(aggregate.keys.len())),
+            correlation,
+            relation: aggregate.right,
         })
     }
 

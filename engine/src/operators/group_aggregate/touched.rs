@@ -206,13 +206,9 @@ impl GroupAggregateOperator {
         let mut changes = Changes::with_capacity(2 * stood.len());
         let equal = if self.writer.has_results() && !self.writer.tells_equal {
             let pairs = stood.iter().zip(stands);
-            let pairs: Vec<(u32, u32)> = pairs
+            let pairs: Vec<Option<(u32, u32)>> = pairs
                 .map(|(before, after)| {
-                    if *before == NONE || *after == NONE {
-                        (0, 0)
-                    } else {
-                        (*before, *after)
-                    }
+                    (*before != NONE && *after != NONE).then_some((*before, *after))
                 })
                 .collect();
             equal_rows(results, &pairs)?

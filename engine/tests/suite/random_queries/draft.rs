@@ -12,15 +12,15 @@ pub(super) fn part(number: usize, text: impl std::fmt::Display) -> String {
     format!("{OPEN}{number}{CLOSE}{text}{OPEN}/{number}{CLOSE}")
 }
 
-/// The text without the marks.
+/// The text without the marks. Every item of a SELECT has a comma in front; the first one's goes.
 pub(super) fn plain(draft: &str) -> String {
-    tokens(draft)
-        .into_iter()
-        .filter_map(|token| match token {
-            Token::Text(text) => Some(text),
-            _ => None,
-        })
-        .collect()
+    let texts = tokens(draft).into_iter().filter_map(|token| match token {
+        Token::Text(text) => Some(text),
+        _ => None,
+    });
+    let text: String = texts.collect();
+    text.replace("SELECT , ", "SELECT ")
+        .replace("DISTINCT , ", "DISTINCT ")
 }
 
 /// The numbers of the parts, the outermost and longest first where their order in the text is that.

@@ -120,7 +120,7 @@ impl<'r> Writer<'r> {
             order.extend(shuffled(self.random, count).into_iter().take(wanted));
         }
         let rest = match relation.keys.choose(self.random) {
-            Some(key) if !self.random.random_bool(0.2) => key.clone(),
+            Some(key) if !key.is_empty() && !self.random.random_bool(0.2) => key.clone(),
             _ => shuffled(self.random, count),
         };
         for column in rest {
@@ -160,18 +160,44 @@ impl<'r> Writer<'r> {
         matching.choose(self.random).map(|column| (*column).clone())
     }
 
-    /// Items joined by commas, all but the first of which can be left out.
+    /// Items of a SELECT, each with a comma in front and each to be left out.
     fn list(&mut self, items: &[String]) -> String {
-        let mut list = items[0].clone();
-        for item in &items[1..] {
-            list += &self.part(format!(", {item}"));
+        items
+            .iter()
+            .map(|item| self.part(format!(", {item}")))
+            .collect()
+    }
+
+    /// Keys of an ORDER BY; all but the last can be left out.
+    fn order_list(&mut self, keys: &[String]) -> String {
+        let (last, others) = keys.split_last().expect("an order has a key");
+        let others: Vec<String> = others
+            .iter()
+            .map(|key| self.part(format!("{key}, ")))
+            .collect();
+        format!("{}{last}", others.concat())
+    }
+
+    /// A query whose text around its input can be left out, where that is a query too.
+    fn around(&mut self, before: String, input: &Relation, behind: String) -> String {
+        let alias = self.name("r");
+        if input.is_table {
+            return format!("{before}{}{behind}", self.from_as(input, &alias));
         }
-        list
+        self.parts += 1;
+        let number = self.parts;
+        format!(
+            "{}{}{}",
+            part(number, format!("{before}(")),
+            input.sql,
+            part(number, format!(") AS {alias}{behind}"))
+        )
     }
 
     fn limit(&mut self, levels: usize) -> Relation {
         let input = self.input(levels);
-        let order = self.total_order(&input).join(", ");
+        let order = self.total_order(&input);
+        let order = self.order_list(&order);
         let limit = self.random.random_range(0..=6);
         let offset = match self.chance(0.3) {
             true => {
@@ -180,9 +206,15 @@ impl<'r> Writer<'r> {
             }
             false => String::new(),
         };
-        let from = self.from(&input);
+        let items: Vec<String> = input
+            .columns
+            .iter()
+            .map(|column| column.name.clone())
+            .collect();
+        let select = format!("SELECT {} FROM ", self.list(&items));
+        let end = format!(" ORDER BY {order} LIMIT {limit}{offset}");
         Relation {
-            sql: format!("SELECT * FROM {from} ORDER BY {order} LIMIT {limit}{offset}"),
+            sql: self.around(select, &input, end),
             is_table: false,
             inserts_only: false,
             array: None,

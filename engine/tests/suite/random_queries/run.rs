@@ -36,6 +36,8 @@ pub(super) struct Fault {
 /// Faults of one kind may have one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {
+    /// A query that should bind does not.
+    Binding,
     /// An error where there must be none.
     Failure,
     /// A law of changelogs is broken.
@@ -44,10 +46,34 @@ pub(super) enum FaultKind {
     Rows,
 }
 
+impl Fault {
+    pub(super) fn is_error(&self) -> bool {
+        matches!(self.kind, FaultKind::Binding | FaultKind::Failure)
+    }
+
+    /// Faults that are alike have the same: for errors it is the message.
+    pub(super) fn signature(&self) -> String {
+        match self.kind {
+            FaultKind::Binding | FaultKind::Failure => without_numbers(&self.message),
+            FaultKind::Law => "a law is broken".to_string(),
+            FaultKind::Rows => "other rows".to_string(),
+        }
+    }
+}
+
+/// The first line of a message, without its numbers.
+pub(super) fn without_numbers(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    line.chars()
+        .filter(|c| !c.is_ascii_digit())
+        .take(150)
+        .collect()
+}
+
 pub(super) fn run(scenario: &Scenario) -> Outcome {
     let bound = match scenario.bind() {
         Ok(bound) => bound,
-        Err(error) => return failed(&error),
+        Err(error) => return failed(&error, FaultKind::Binding),
     };
     let expected = match scenario.expected(&bound) {
         Ok(expected) => expected,
@@ -56,7 +82,7 @@ pub(super) fn run(scenario: &Scenario) -> Outcome {
     let case = case(scenario, &bound, &expected);
     let run = execute(&case, &Variant::default(), scenario.way, scenario.seed);
     if let Some((_, error)) = &run.failure {
-        return failed(error);
+        return failed(error, FaultKind::Failure);
     }
     let Some(result) = run.result() else {
         return fault(FaultKind::Failure, "the job has no result".to_string());
@@ -81,11 +107,11 @@ fn fault(kind: FaultKind, message: String) -> Outcome {
 }
 
 /// A refusal says that something is not supported; any other error is a fault.
-fn failed(error: &Error) -> Outcome {
+fn failed(error: &Error, kind: FaultKind) -> Outcome {
     let text = error.to_string();
     match error.kind() == ErrorKind::User && text.contains("support") {
         true => Outcome::Refused(text),
-        false => fault(FaultKind::Failure, text),
+        false => fault(kind, text),
     }
 }
 

@@ -148,7 +148,11 @@ fn sink_ddl(schema: &Schema, key: &[usize], is_upsert: bool) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (at, field) in schema.fields.iter().enumerate() {
         let is_nullable = field.logical_type.nullable && !key.contains(&at);
-        let logical_type: LogicalType = field.logical_type.with_nullable(is_nullable);
+        let logical_type = match field.logical_type.root.is_string() {
+            true => LogicalType::STRING,
+            false => field.logical_type.clone(),
+        };
+        let logical_type = logical_type.with_nullable(is_nullable);
         parts.push(format!("`{}` {logical_type}", field.name));
     }
     let names: Vec<String> = key

@@ -4,7 +4,7 @@ use volley::testing::Way;
 use volley::types::RowKind;
 
 use super::draft;
-use super::run::{FaultKind, Outcome, run};
+use super::run::{Fault, FaultKind, Outcome, run};
 use super::scenario::{Scenario, Sink};
 use super::tables::fold;
 
@@ -12,10 +12,11 @@ use super::tables::fold;
 const MOST_TRIES: usize = 600;
 
 /// The smallest scenario that was found.
-pub(super) fn shrink(scenario: &Scenario, kind: FaultKind) -> Scenario {
+pub(super) fn shrink(scenario: &Scenario, fault: &Fault) -> Scenario {
     let mut shrinker = Shrinker {
         smallest: scenario.clone(),
-        kind,
+        signature: fault.signature(),
+        kind: fault.kind,
         tries: 0,
     };
     loop {
@@ -23,6 +24,7 @@ pub(super) fn shrink(scenario: &Scenario, kind: FaultKind) -> Scenario {
         shrinker.shrink_run();
         shrinker.shrink_query();
         shrinker.shrink_history();
+        shrinker.shrink_tables();
         if shrinker.smallest_size() == before || shrinker.tries >= MOST_TRIES {
             return shrinker.smallest;
         }
@@ -32,6 +34,7 @@ pub(super) fn shrink(scenario: &Scenario, kind: FaultKind) -> Scenario {
 struct Shrinker {
     smallest: Scenario,
     kind: FaultKind,
+    signature: String,
     tries: usize,
 }
 
@@ -52,7 +55,8 @@ impl Shrinker {
             return false;
         }
         self.tries += 1;
-        let fails = matches!(run(&candidate), Outcome::Fault(fault) if fault.kind == self.kind);
+        let fails =
+            matches!(run(&candidate), Outcome::Fault(fault) if fault.signature() == self.signature);
         if fails {
             self.smallest = candidate;
         }
@@ -103,8 +107,31 @@ impl Shrinker {
     }
 
     fn shrink_query(&mut self) {
+        if self.kind == FaultKind::Binding {
+            return;
+        }
         for part in draft::parts(&self.smallest.draft) {
             self.attempt(|scenario| scenario.draft = draft::without(&scenario.draft, part));
+        }
+    }
+
+    fn shrink_tables(&mut self) {
+        for number in (0..self.smallest.tables.len()).rev() {
+            let is_fed = self
+                .smallest
+                .history
+                .iter()
+                .any(|change| change.table == number);
+            if !is_fed && self.attempt(|scenario| remove_table(scenario, number)) {
+                continue;
+            }
+            if self.smallest.tables[number].array.is_some() {
+                self.attempt(|scenario| remove_array(scenario, number));
+            }
+            let first = usize::from(self.smallest.tables[number].has_key);
+            for column in (first..self.smallest.tables[number].columns.len()).rev() {
+                self.attempt(|scenario| remove_column(scenario, number, column));
+            }
         }
     }
 
@@ -169,4 +196,39 @@ fn remove(scenario: &mut Scenario, gone: &[usize]) {
         at += 1;
         !gone.contains(&(at - 1))
     });
+}
+
+fn remove_table(scenario: &mut Scenario, number: usize) {
+    scenario.tables.remove(number);
+    let behind = |change: &&mut super::tables::Change| change.table > number;
+    scenario
+        .history
+        .iter_mut()
+        .filter(behind)
+        .for_each(|change| change.table -= 1);
+}
+
+fn remove_array(scenario: &mut Scenario, number: usize) {
+    scenario.tables[number].array = None;
+    for change in scenario
+        .history
+        .iter_mut()
+        .filter(|change| change.table == number)
+    {
+        change.row.pop();
+    }
+}
+
+fn remove_column(scenario: &mut Scenario, number: usize, column: usize) {
+    let table = &mut scenario.tables[number];
+    if table.columns.remove(column).is_rowtime {
+        table.time = None;
+    }
+    for change in scenario
+        .history
+        .iter_mut()
+        .filter(|change| change.table == number)
+    {
+        change.row.remove(column);
+    }
 }

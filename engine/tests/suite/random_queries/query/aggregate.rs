@@ -47,11 +47,9 @@ impl Writer<'_> {
             true => self.having(&plain),
             false => String::new(),
         };
+        let select = format!("SELECT {} FROM ", self.list(&items));
         Relation {
-            sql: format!(
-                "SELECT {} FROM {from}{filter}{group_by}{having}",
-                self.list(&items)
-            ),
+            sql: self.around(select, &input, format!("{filter}{group_by}{having}")),
             is_table: false,
             keys: match has_sets {
                 true => vec![],

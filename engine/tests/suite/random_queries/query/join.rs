@@ -46,8 +46,9 @@ impl Writer<'_> {
             .filter_map(|key| key.into_iter().map(place).collect())
             .collect();
         let (from, with) = (self.from_as(&left, &l), self.from_as(&right, &r));
+        let join_part = self.part(format!(" {join} {with}{on}"));
         Relation {
-            sql: format!("SELECT {} FROM {from} {join} {with}{on}", self.list(&items)),
+            sql: format!("SELECT {} FROM {from}{join_part}", self.list(&items)),
             is_table: false,
             columns,
             keys,
@@ -159,8 +160,9 @@ impl Writer<'_> {
         let items: Vec<String> = a.iter().map(|column| column.name.clone()).collect();
         Relation {
             sql: format!(
-                "SELECT {} FROM {from} WHERE {condition}{more}",
-                self.list(&items)
+                "SELECT {} FROM {from}{}",
+                self.list(&items),
+                self.part(format!(" WHERE {condition}{more}"))
             ),
             is_table: false,
             keys: left.keys.clone(),

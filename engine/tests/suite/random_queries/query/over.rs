@@ -77,7 +77,7 @@ impl Writer<'_> {
                     .iter()
                     .map(|at| &input.columns[*at].name[..])
                     .collect();
-                format!("PARTITION BY {} ", names.join(", "))
+                self.part(format!("PARTITION BY {} ", names.join(", ")))
             }
             false => String::new(),
         };
@@ -95,9 +95,9 @@ impl Writer<'_> {
                 break;
             }
         }
-        let from = self.from(&input);
+        let select = format!("SELECT {} FROM ", self.list(&items));
         Relation {
-            sql: format!("SELECT {} FROM {from}", self.list(&items)),
+            sql: self.around(select, &input, String::new()),
             is_table: false,
             columns,
             keys: input.keys,

@@ -25,10 +25,10 @@ impl Writer<'_> {
             true => String::new(),
             false => {
                 let names: Vec<&str> = partition_by.iter().map(|at| &names[*at][..]).collect();
-                format!("PARTITION BY {} ", names.join(", "))
+                self.part(format!("PARTITION BY {} ", names.join(", ")))
             }
         };
-        let (from, alias) = (self.from(&input), self.name("r"));
+        let alias = self.name("r");
         let mut columns = input.columns.clone();
         let mut items = names.clone();
         let mut keys = input.keys.clone();
@@ -52,13 +52,13 @@ impl Writer<'_> {
             }
             false => String::new(),
         };
+        let select = format!(
+            "SELECT {} FROM (SELECT {}, ROW_NUMBER() OVER ({partition}ORDER BY {order_by}) AS {number} FROM ",
+            self.list(&items),
+            self.list(&names),
+        );
         Relation {
-            sql: format!(
-                "SELECT {} FROM (SELECT {}, ROW_NUMBER() OVER ({partition}ORDER BY {order_by}) AS {number} FROM {from}) AS {alias} \
-                 WHERE {bound}{more}",
-                self.list(&items),
-                names.join(", "),
-            ),
+            sql: self.around(select, &input, format!(") AS {alias} WHERE {bound}{more}")),
             is_table: false,
             columns,
             keys,
@@ -76,7 +76,8 @@ impl Writer<'_> {
         {
             return self.ordered(&input.columns[rowtime].clone());
         }
-        self.total_order(input).join(", ")
+        let order = self.total_order(input);
+        self.order_list(&order)
     }
 
     /// A condition on the number, and whether it leaves one row a partition.

@@ -10,7 +10,6 @@ use super::{Relation, Writer};
 impl Writer<'_> {
     pub(super) fn select(&mut self, levels: usize) -> Relation {
         let input = self.input(levels);
-        let from = self.from(&input);
         let filter = match self.chance(0.75) {
             true => {
                 let condition = self.condition(&input.columns);
@@ -20,7 +19,7 @@ impl Writer<'_> {
         };
         let (items, columns, kept) = self.items(&input);
         Relation {
-            sql: format!("SELECT {items} FROM {from}{filter}"),
+            sql: self.around(format!("SELECT {items} FROM "), &input, filter),
             is_table: false,
             keys: input.keys_in(&kept),
             columns,
@@ -55,14 +54,14 @@ impl Writer<'_> {
 
     pub(super) fn distinct(&mut self, levels: usize) -> Relation {
         let input = self.input(levels);
-        let from = self.from(&input);
         let kept = self.some_columns(input.columns.len(), 3);
         let all = input.plain_columns();
         let columns: Vec<Column> = kept.iter().map(|at| all[*at].clone()).collect();
         let items: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
         let distinct = self.part(" DISTINCT");
+        let select = format!("SELECT{distinct} {} FROM ", self.list(&items));
         Relation {
-            sql: format!("SELECT{distinct} {} FROM {from}", self.list(&items)),
+            sql: self.around(select, &input, String::new()),
             is_table: false,
             keys: vec![(0..columns.len()).collect()],
             columns,

@@ -3,6 +3,7 @@
 use rand::seq::IndexedRandom;
 
 use super::super::column::{Column, Kind};
+use super::super::draft::part;
 use super::{Relation, Writer};
 
 impl Writer<'_> {
@@ -24,13 +25,22 @@ impl Writer<'_> {
             "EXCEPT ALL",
         ];
         let operator = *operator.choose(self.random).unwrap_or(&"UNION ALL");
-        let items: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-        let first = self.branch(&left, items.join(", "));
+        // The items of one position go together.
+        let first_part = self.parts + 1;
+        self.parts += columns.len();
+        let item = |at: usize, text: &str| part(first_part + at, format!(", {text}"));
+        let items: Vec<String> = columns
+            .iter()
+            .enumerate()
+            .map(|(at, column)| item(at, &column.name))
+            .collect();
+        let first = self.branch(&left, items.concat());
         let items: Vec<String> = kinds
             .iter()
-            .map(|kind| self.matching(&right, *kind))
+            .enumerate()
+            .map(|(at, kind)| item(at, &self.matching(&right, *kind)))
             .collect();
-        let second = self.branch(&right, items.join(", "));
+        let second = self.branch(&right, items.concat());
         let second = self.part(format!(" {operator} {second}"));
         let all = operator.ends_with("ALL");
         Relation {
