@@ -84,7 +84,6 @@ pub use sink_upsert_materializer::{
     OnConflict, SinkUpsertMaterializerOperator, SinkUpsertMaterializerSpec,
 };
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
-pub use temporal_join::{TemporalJoinOperator, TemporalJoinSide, TemporalJoinSpec};
 pub use temporal_join::{TemporalJoinOperator, TemporalJoinSpec};
 pub use temporal_sort::{SortTime, TemporalSortOperator, TemporalSortSpec};
 pub use timed_side::TimedSide;
