@@ -101,7 +101,11 @@ impl Binder<'_> {
                     );
                 }
                 let plan = first_columns(plan, visible);
-                Ok((distinct(plan, ttl_of_groups, self.position(select)), keys, visible))
+                Ok((
+                    distinct(plan, ttl_of_groups, self.position(select)),
+                    keys,
+                    visible,
+                ))
             }
             Some(Distinct::On(_)) => Err(self.unsupported("DISTINCT ON", select)),
         }
