@@ -55,6 +55,8 @@ pub struct IntervalBounds {
     pub lower_ms: i64,
     /// The greatest difference.
     pub upper_ms: i64,
+    /// How much longer than they must rows stay.
+    pub min_cleanup_ms: i64,
 }
 
 impl IntervalBounds {
@@ -77,8 +79,14 @@ impl IntervalBounds {
     fn expired_by(&self, side: usize, now: i64) -> i64 {
         match now {
             i64::MAX => i64::MAX,
-            now => now.saturating_sub(self.reach_ms(side)).saturating_sub(1),
+            now => now.saturating_sub(self.stay_ms(side)),
         }
+    }
+
+    /// How long behind its own time a row of this side stays.
+    fn stay_ms(&self, side: usize) -> i64 {
+        let reach = self.reach_ms(side).saturating_add(1);
+        reach.saturating_add(self.min_cleanup_ms)
     }
 
     fn is_empty(&self) -> bool {
@@ -534,8 +542,7 @@ impl Operator for IntervalJoinOperator {
         }
         let due = |side: usize| {
             let first = self.caches[side].first_time()?;
-            let reach = self.spec.bounds.reach_ms(side);
-            Some(first.saturating_add(reach).saturating_add(1))
+            Some(first.saturating_add(self.spec.bounds.stay_ms(side)))
         };
         let due = [due(0), due(1)].into_iter().flatten().min();
         due.map(ProcessingTime)

@@ -35,6 +35,7 @@ impl OperatorBuilder<'_> {
                     is_event_time: join.is_event_time,
                     lower_ms: join.lower_bound_ms,
                     upper_ms: join.upper_bound_ms,
+                    min_cleanup_ms: join.min_cleanup_ms,
                 },
                 condition: condition.map(|part| compile(part, &context)).transpose()?,
                 output: output.clone(),
