@@ -7,7 +7,6 @@
 
 mod column;
 mod draft;
-mod dump;
 mod query;
 mod run;
 mod scenario;
