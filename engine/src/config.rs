@@ -116,6 +116,24 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "Whether aggregations fold rows before the exchange.",
     ),
     OptionSpec::new(
+        "table.optimizer.distinct-agg.split.enabled",
+        OptionType::Boolean,
+        Some("false"),
+        "With mini-batch: whether distinct aggregates are computed by buckets of their values first, so that a hot key is shared.",
+    ),
+    OptionSpec::new(
+        "table.optimizer.distinct-agg.split.bucket-num",
+        OptionType::Integer,
+        Some("1024"),
+        "The number of those buckets.",
+    ),
+    OptionSpec::new(
+        "table.optimizer.incremental-agg-enabled",
+        OptionType::Boolean,
+        Some("true"),
+        "Accepted for Flink's sake; results are the same.",
+    ),
+    OptionSpec::new(
         "table.exec.state.ttl",
         OptionType::Duration,
         Some("0 ms"),
@@ -356,6 +374,36 @@ impl SessionConfig {
             .expect("checked when it was set; defaults are sizes")
     }
 
+    /// `table.exec.mini-batch.size` where mini-batch is on.
+    pub fn mini_batch_rows(&self) -> Option<usize> {
+        self.boolean("table.exec.mini-batch.enabled")
+            .then(|| usize::try_from(self.integer("table.exec.mini-batch.size")).unwrap_or(1))
+    }
+
+    /// The options of mini-batch together: where it is on, both limits of a bundle must be set.
+    pub fn check_mini_batch(&self) -> Result<()> {
+        let missing = |key: &str| {
+            Err(Error::user(format!(
+                "'{key}' must be > 0 where 'table.exec.mini-batch.enabled' is true"
+            ))
+            .hint("set both 'table.exec.mini-batch.allow-latency' = '5 s' and 'table.exec.mini-batch.size' = '5000'"))
+        };
+        if !self.boolean("table.exec.mini-batch.enabled") {
+            return Ok(());
+        }
+        if self
+            .duration("table.exec.mini-batch.allow-latency")
+            .as_millis()
+            == 0
+        {
+            return missing("table.exec.mini-batch.allow-latency");
+        }
+        if self.integer("table.exec.mini-batch.size") <= 0 {
+            return missing("table.exec.mini-batch.size");
+        }
+        Ok(())
+    }
+
     /// `table.local-time-zone`.
     pub fn time_zone(&self) -> &str {
         self.get("table.local-time-zone").expect("has a default")
@@ -377,6 +425,11 @@ const RANGES: &[(&str, i64, i64)] = &[
     ("parallelism.default", 1, 32768),
     ("pipeline.max-parallelism", 1, 32768),
     ("volley.batch.rows", 1, 1 << 20),
+    (
+        "table.optimizer.distinct-agg.split.bucket-num",
+        1,
+        i32::MAX as i64,
+    ),
     ("execution.checkpointing.num-retained", 1, i64::MAX),
 ];
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Sink, Source};
+use super::{LookupSource, Sink, Source};
 use crate::config::OptionSpec;
 use crate::error::{Error, Result};
 use crate::types::{ChangelogMode, Schema, SqlPosition};
@@ -90,6 +90,22 @@ pub trait ConnectorFactory: Send + Sync {
             self.identifier(),
             descriptor.name
         )))
+    }
+
+    /// What answers for a table that is looked up by the physical columns `keys`, giving its projected columns. Called when the plan
+    /// is made; opens nothing yet.
+    fn create_lookup(
+        &self,
+        descriptor: &TableDescriptor,
+        keys: &[usize],
+    ) -> Result<Arc<dyn LookupSource>> {
+        let _ = keys;
+        Err(Error::unsupported(format!(
+            "looking up rows in connector '{}' (table \"{}\")",
+            self.identifier(),
+            descriptor.name
+        ))
+        .hint("join the table as of an event time, or without FOR SYSTEM_TIME AS OF"))
     }
 
     /// The sink of a table; opens nothing yet.

@@ -1,7 +1,7 @@
 //! The edges of the world: where rows come from and where they go.
 //!
 //! Doors: `connectors` use `types`, `stream`, `formats`, `expr` (how values print) and `config`. `sql` and `plan` see only `factory`; of the
-//! operators only `source.rs` and `sink.rs` see this room, through the traits. Deliberately absent: watermarks (see
+//! operators only `source.rs`, `lookup_join.rs` and `sink.rs` see this room, through the traits. Deliberately absent: watermarks (see
 //! `watermark`), retries of whole jobs (see `runtime`).
 
 mod blackhole;
@@ -10,6 +10,7 @@ mod datagen;
 mod draw;
 pub mod factory;
 pub mod filesystem;
+pub mod lookup;
 pub mod nexmark;
 mod options;
 mod pace;
@@ -22,6 +23,7 @@ pub use blackhole::BlackholeFactory;
 pub use datagen::DatagenFactory;
 pub use factory::{ConnectorFactory, ConnectorRegistry, TableDescriptor};
 pub use filesystem::FilesystemFactory;
+pub use lookup::{LookupFunction, LookupRequest, LookupRows, LookupSource};
 pub use nexmark::NexmarkFactory;
 pub use print::PrintFactory;
 pub use registry::standard_registry;

@@ -35,12 +35,13 @@ const AGGREGATES: &[&str] = &[
     "FIRST_VALUE",
     "LAST_VALUE",
     "LISTAGG",
+    "COLLECT",
+    "ARRAY_AGG",
+    "SINGLE_VALUE",
 ];
 
 /// Aggregate functions of Flink that are not here yet.
 const MISSING: &[&str] = &[
-    "COLLECT",
-    "ARRAY_AGG",
     "APPROX_COUNT_DISTINCT",
     "PERCENTILE",
     "JSON_OBJECTAGG",
@@ -94,6 +95,26 @@ fn bind(name: &str, types: &[LogicalType], distinct: bool) -> Result<BoundAggreg
             (vec![one.clone()], one.with_nullable(true))
         }
         "LISTAGG" => listagg(types)?,
+        "COLLECT" => {
+            let one = exactly_one(function, types)?;
+            let element = Box::new(one.with_nullable(false));
+            (
+                vec![one.clone()],
+                LogicalType::not_null(TypeRoot::Multiset(element)),
+            )
+        }
+        "ARRAY_AGG" => {
+            let one = exactly_one(function, types)?;
+            let element = Box::new(one.with_nullable(true));
+            (
+                vec![one.clone()],
+                LogicalType::nullable(TypeRoot::Array(element)),
+            )
+        }
+        "SINGLE_VALUE" => {
+            let one = exactly_one(function, types)?;
+            (vec![one.clone()], one.with_nullable(true))
+        }
         _ => return Err(unknown(name)),
     };
     Ok(BoundAggregate {

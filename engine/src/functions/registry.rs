@@ -157,7 +157,6 @@ const MISSING: &[&str] = &[
     "REGEXP_EXTRACT_ALL",
     "REGEXP_INSTR",
     "REGEXP_SUBSTR",
-    "HASH_CODE",
     "OBJECT_OF",
     "OBJECT_UPDATE",
     "SOURCE_WATERMARK",

@@ -1,7 +1,7 @@
 //! What happens to rows: one operator a file, under Flink's name for it.
 //!
 //! Doors: `operators` use `types`, `stream`, `expr`, `functions`, `window`, `watermark` and `state`; only `source.rs`,
-//! `values.rs` and `sink.rs` touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
+//! `values.rs`, `lookup_join.rs` and `sink.rs` touch `connectors`, through their traits. Deliberately absent: `sql`, `plan` and `runtime`, and any clock.
 
 mod bundle;
 mod calc;
@@ -13,26 +13,34 @@ mod drop_update_before;
 mod expand;
 mod expiry;
 mod group_aggregate;
+mod interval_join;
 mod join;
 mod key_hash;
 mod keyed_rows;
 mod late_rows;
 mod local_window_aggregate;
+mod lookup_join;
+mod mini_batch_assigner;
 mod operator;
 mod output;
 mod over_aggregate;
 mod partition_table;
+mod rank;
 mod row_bundle;
 mod row_changes;
 mod row_equality;
 mod session_window;
 mod sink;
+mod sink_upsert_materializer;
 mod source;
 mod temporal_join;
+mod temporal_sort;
 #[cfg(test)]
 pub(crate) mod test_bench;
+mod timed_side;
 mod union;
 mod values;
+mod watermark_queue;
 mod window_aggregate;
 mod window_buffer;
 mod window_deduplicate;
@@ -55,17 +63,29 @@ pub use expand::ExpandOperator;
 pub use group_aggregate::{
     GroupAggregateOperator, GroupAggregateSpec, LocalGroupAggregateOperator,
 };
+pub use interval_join::{IntervalBounds, IntervalJoinOperator, IntervalJoinSpec};
 pub use join::{JoinOperator, JoinSide, JoinSpec, RowIdentity};
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
+pub use lookup_join::{LookupJoinOperator, LookupJoinSpec, LookupKeyValue};
+pub use mini_batch_assigner::MiniBatchAssignerOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use over_aggregate::{OverAggregateOperator, OverAggregateSpec, OverFrame};
+pub use rank::{
+    FirstRowsOperator, RankChangelog, RankEnd, RankOperator, RankSpec, RankStrategy, Ties,
+    rank_operator,
+};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
-pub use sink::{NotNullEnforcer, SinkOperator};
+pub use sink::{NotNullEnforcer, SinkOperator, SinkSpec, TypeLengthEnforcer};
+pub use sink_upsert_materializer::{
+    OnConflict, SinkUpsertMaterializerOperator, SinkUpsertMaterializerSpec,
+};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
-pub use temporal_join::{TemporalJoinOperator, TemporalJoinSide, TemporalJoinSpec};
+pub use temporal_join::{TemporalJoinOperator, TemporalJoinSpec};
+pub use temporal_sort::{SortTime, TemporalSortOperator, TemporalSortSpec};
+pub use timed_side::TimedSide;
 pub use union::UnionOperator;
 pub use values::ValuesSource;
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};

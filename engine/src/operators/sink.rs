@@ -3,6 +3,9 @@
 //! What a writer has prepared stays in the state until its checkpoint is known to be complete. A restore commits what the
 //! snapshot holds once more, which changes nothing where it had been committed, and drops what no checkpoint names.
 
+mod by_key;
+mod type_length;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, RecordBatch};
@@ -15,7 +18,12 @@ use crate::connectors::{Committable, Sink, SinkWriter};
 use crate::error::{Error, Result};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
-use crate::types::EventTime;
+use crate::types::{EventTime, LogicalType, RowKind};
+
+use by_key::updates_by_key;
+use type_length::{LengthRule, enforce_lengths, length_rules};
+
+pub use type_length::TypeLengthEnforcer;
 
 /// The name of the one document in a snapshot.
 const STATE: &str = "committables";
@@ -40,13 +48,42 @@ impl NotNullEnforcer {
     }
 }
 
+/// What becomes of rows before they are written.
+#[derive(Debug, Clone)]
+pub struct SinkSpec {
+    /// Index and name of the columns that are NOT NULL while the query's may be NULL.
+    pub not_null: Vec<(usize, String)>,
+    /// What a NULL in one of them does.
+    pub not_null_enforcer: NotNullEnforcer,
+    /// Name and type of the sink's columns, where their lengths are enforced.
+    pub columns: Vec<(String, LogicalType)>,
+    /// How they are.
+    pub type_length_enforcer: TypeLengthEnforcer,
+    /// The primary key of a sink that takes updates by key though the query gives the rows before them.
+    pub by_key: Option<Vec<usize>>,
+    /// Whether the sink deletes by key, so that the other columns of a delete may be NULL.
+    pub deletes_by_key: bool,
+}
+
+impl SinkSpec {
+    /// Nothing.
+    pub const AS_THEY_ARE: SinkSpec = SinkSpec {
+        not_null: Vec::new(),
+        not_null_enforcer: NotNullEnforcer::Error,
+        columns: Vec::new(),
+        type_length_enforcer: TypeLengthEnforcer::Ignore,
+        by_key: None,
+        deletes_by_key: false,
+    };
+}
+
 /// One writer of a sink. Takes the kinds of rows that the sink takes; emits nothing.
 /// State: what was prepared and is not known to be committed.
 pub struct SinkOperator {
     sink: Arc<dyn Sink>,
     writer: Box<dyn SinkWriter>,
-    not_null: Vec<(usize, String)>,
-    enforcer: NotNullEnforcer,
+    spec: SinkSpec,
+    lengths: Vec<LengthRule>,
     prepared: Vec<Prepared>,
 }
 
@@ -58,30 +95,48 @@ struct Prepared {
 }
 
 impl SinkOperator {
-    /// A writer for a subtask. `not_null`: index and name of the columns that are NOT NULL while the query's may be NULL.
-    pub fn new(
-        sink: Arc<dyn Sink>,
-        subtask: Subtask,
-        not_null: Vec<(usize, String)>,
-        enforcer: NotNullEnforcer,
-    ) -> Result<Self> {
+    /// A writer for a subtask.
+    pub fn new(sink: Arc<dyn Sink>, subtask: Subtask, spec: SinkSpec) -> Result<Self> {
+        let lengths = match spec.type_length_enforcer {
+            TypeLengthEnforcer::Ignore => Vec::new(),
+            _ => length_rules(&spec.columns),
+        };
         Ok(SinkOperator {
             writer: sink.writer(subtask)?,
             sink,
-            not_null,
-            enforcer,
+            spec,
+            lengths,
             prepared: Vec::new(),
         })
     }
 
     fn enforce_not_null(&self, batch: ChangelogBatch) -> Result<ChangelogBatch> {
-        let Some(valid) = rows_without_null(&batch.rows, &self.not_null) else {
+        let Some(valid) = rows_without_null(&batch.rows, &self.spec.not_null) else {
             return Ok(batch);
         };
-        match self.enforcer {
+        let valid = match batch.kinds.bytes().filter(|_| self.spec.deletes_by_key) {
+            None => valid,
+            Some(kinds) => {
+                let is_delete = |row| kinds[row] == RowKind::Delete as u8;
+                &valid | &BooleanBuffer::collect_bool(kinds.len(), is_delete)
+            }
+        };
+        if valid.count_set_bits() == valid.len() {
+            return Ok(batch);
+        }
+        match self.spec.not_null_enforcer {
             NotNullEnforcer::Drop => Ok(batch.filter(&BooleanArray::new(valid, None))?.0),
             NotNullEnforcer::Error => Err(self.null_error(&batch.rows, &valid)),
         }
+    }
+
+    fn enforce_lengths(&self, batch: ChangelogBatch) -> Result<ChangelogBatch> {
+        if self.lengths.is_empty() {
+            return Ok(batch);
+        }
+        let enforcer = self.spec.type_length_enforcer;
+        let rows = enforce_lengths(batch.rows, &self.lengths, enforcer)?;
+        Ok(ChangelogBatch { rows, ..batch })
     }
 
     fn null_error(&self, rows: &RecordBatch, valid: &BooleanBuffer) -> Error {
@@ -89,6 +144,7 @@ impl SinkOperator {
             .find(|row| !valid.value(*row))
             .expect("some row has a NULL");
         let column = self
+            .spec
             .not_null
             .iter()
             .find(|(index, _)| rows.column(*index).is_null(row))
@@ -123,7 +179,7 @@ fn rows_without_null(rows: &RecordBatch, columns: &[(usize, String)]) -> Option<
 }
 
 /// `name=value` of every column of a row, for messages.
-fn row_text(rows: &RecordBatch, row: usize) -> String {
+pub(super) fn row_text(rows: &RecordBatch, row: usize) -> String {
     let options = FormatOptions::default().with_null("NULL");
     let cell = |index: usize| {
         let name = rows.schema_ref().field(index).name().clone();
@@ -144,7 +200,11 @@ impl Operator for SinkOperator {
         batch: ChangelogBatch,
         _out: &mut Output,
     ) -> Result<Flow> {
-        let batch = self.enforce_not_null(batch)?;
+        let batch = match &self.spec.by_key {
+            Some(key) => updates_by_key(batch, key)?,
+            None => batch,
+        };
+        let batch = self.enforce_lengths(self.enforce_not_null(batch)?)?;
         if batch.num_rows() > 0 {
             self.writer.write(&batch)?;
         }

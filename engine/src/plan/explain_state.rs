@@ -123,8 +123,17 @@ impl StateExplainer<'_> {
             ExecNodeKind::ChangelogNormalize(normalize) => vec![Kept::new(
                 "the last row",
                 key_names(input, &normalize.key),
-                Until::Deleted("until it is deleted".to_string()),
+                self.until_deleted(),
                 KEY_BYTES + ROW_BYTES + width(input),
+            )],
+            ExecNodeKind::SinkUpsertMaterializer(materializer) => vec![Kept::new(
+                "all rows, in order of arrival,",
+                format!(
+                    "primary key of the sink ({})",
+                    names(input, &materializer.primary_key)
+                ),
+                self.until_deleted(),
+                2 * KEY_BYTES + 2 * ROW_BYTES + width(input),
             )],
             ExecNodeKind::OverAggregate(over) => over_kept(over, input),
             ExecNodeKind::Join(join) => self.joined(join, &inputs),
@@ -156,6 +165,13 @@ impl StateExplainer<'_> {
                 })
                 .collect(),
             _ => vec![],
+        }
+    }
+
+    fn until_deleted(&self) -> Until {
+        match self.ttl_ms {
+            0 => Until::Deleted("until it is deleted".to_string()),
+            ttl => Until::TimeToLive(ttl),
         }
     }
 
@@ -234,6 +250,17 @@ impl StateExplainer<'_> {
         warnings
     }
 
+    /// What gives the rows of a sink, behind what is remembered for it.
+    fn query_of<'b>(&'b self, sink: &'b ExecNode) -> &'b ExecNode {
+        let input = self.plan.node(sink.inputs[0]);
+        match input.kind {
+            ExecNodeKind::Exchange(_) | ExecNodeKind::SinkUpsertMaterializer(_) => {
+                self.query_of(input)
+            }
+            _ => input,
+        }
+    }
+
     fn key_warning(&self, node: &ExecNode) -> Option<String> {
         let ExecNodeKind::Sink(sink) = &node.kind else {
             return None;
@@ -241,7 +268,7 @@ impl StateExplainer<'_> {
         let SinkTarget::Table(table) = &sink.target else {
             return None;
         };
-        let input = self.plan.node(node.inputs[0]);
+        let input = self.query_of(node);
         if table.primary_key.is_empty() || input.changelog_mode.is_insert_only() {
             return None;
         }

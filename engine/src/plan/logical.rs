@@ -3,9 +3,13 @@
 //! Columns are positions in the input; a join's input is the left columns, then the right ones. Nothing here says how
 //! a query runs.
 
+mod time;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use time::{TimeBounds, time_bounds, window_bounds};
 
 use crate::connectors::factory::TableDescriptor;
 use crate::expr::{Expression, Position};
@@ -468,25 +472,24 @@ impl Join {
             .filter(|_| as_of == Some(TimeAttribute::Rowtime))
     }
 
-    /// Left, then right columns; those of a side that may be padded become nullable.
+    /// Left, then right columns; those of a side that may be padded become nullable. They are time attributes where the join
+    /// keeps time.
     pub fn schema(&self) -> Schema {
-        let padded = |schema: Schema, pad: bool| {
-            let fields = schema.fields.into_iter().map(|mut field| {
-                field.logical_type.nullable |= pad;
-                field
-            });
-            Schema::new(fields.collect())
+        let (left, right) = (self.left.schema(), self.right.schema());
+        let kept_times = time::kept_times(self, &left, &right);
+        let pads = (self.kind.keeps_right(), self.kind.keeps_left());
+        let left_width = left.len();
+        let mut joined = match self.kind.is_left_only() {
+            true => left,
+            false => left.join(&right),
         };
-        let left = padded(
-            self.left.schema(),
-            matches!(self.kind, JoinKind::Right | JoinKind::Full),
-        );
-        match self.kind {
-            JoinKind::Semi | JoinKind::Anti => left,
-            _ => left.join(&padded(
-                self.right.schema(),
-                matches!(self.kind, JoinKind::Left | JoinKind::Full),
-            )),
+        for (index, field) in joined.fields.iter_mut().enumerate() {
+            let padded = if index < left_width { pads.0 } else { pads.1 };
+            field.logical_type.nullable |= padded;
+            if !kept_times.contains(&index) {
+                field.time_attribute = None;
+            }
         }
+        joined
     }
 }

@@ -28,6 +28,7 @@ pub fn plan_statement(
     connectors: &ConnectorRegistry,
     late_rows_table: Option<Arc<TableSpec>>,
 ) -> Result<ExecPlan> {
+    config.check_mini_batch()?;
     let queries: Vec<LogicalPlan> = queries(statement)
         .into_iter()
         .map(|query| rules::rewrite_tree(query.clone()))
@@ -40,6 +41,7 @@ pub fn plan_statement(
         .transpose()?;
     let mut plan = planner.builder.finish(roots, late_rows_sink);
     rules::prune_fields(&mut plan, connectors)?;
+    plan = rules::insert_mini_batch_assigners(plan, config);
     rules::mark_readers_of_watermarks(&mut plan);
     let mut plan = infer_changelog_modes(plan, &positions(statement), config)?;
     assign_uids(&mut plan);

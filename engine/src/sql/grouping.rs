@@ -31,6 +31,8 @@ pub(super) struct Grouping {
     names: Vec<String>,
     /// The name for the next aggregate, where a SELECT item is nothing but one.
     pub(super) next_name: Option<String>,
+    /// How long a group is remembered, from a hint.
+    pub(super) state_ttl_ms: Option<u64>,
     pub(super) position: Position,
 }
 
@@ -77,6 +79,7 @@ impl Grouping {
             requests: vec![],
             names: vec![],
             next_name: None,
+            state_ttl_ms: None,
             position,
         }
     }
@@ -215,7 +218,7 @@ impl Grouping {
             },
             aggregates,
             legacy_window,
-            state_ttl_ms: None,
+            state_ttl_ms: self.state_ttl_ms,
             position: self.position,
         })
     }

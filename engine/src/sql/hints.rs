@@ -1,7 +1,8 @@
-//! Hints: a pass over the tokens takes `/*+ OPTIONS('k' = 'v') */` out before parsing and keeps it for the table before it.
+//! Hints: a pass over the tokens takes `/*+ OPTIONS('k' = 'v') */` out before parsing and keeps it for the table before it, and
+//! `/*+ STATE_TTL('t' = '1 d') */` for the SELECT before it.
 //!
-//! To the grammar a hint is a comment. The binder asks by the place of a table's name; a hint that no table asked for is an
-//! error, as is every kind of hint that is not supported.
+//! To the grammar a hint is a comment. The binder asks by the place of a table's name or of SELECT; a hint that nobody asked
+//! for is an error, as is every kind of hint that is not supported.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace
 
 use super::dialect::FlinkDialect;
 use super::position;
+use crate::config::parse_duration;
 use crate::error::{Error, Result};
 use crate::types::SqlPosition;
 
@@ -23,8 +25,24 @@ pub(super) struct Hints(Vec<Hint>);
 struct Hint {
     /// Where the token before it begins.
     after: Option<Location>,
+    kind: HintKind,
     options: BTreeMap<String, String>,
     position: Option<SqlPosition>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HintKind {
+    /// Behind a table: its options.
+    Options,
+    /// Behind SELECT: how long the state of its tables is kept.
+    StateTtl,
+}
+
+/// The STATE_TTL hints of a SELECT: milliseconds by table.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StateTtl {
+    pub(super) by_table: BTreeMap<String, u64>,
+    pub(super) position: Option<SqlPosition>,
 }
 
 /// Which hints of a statement a table has asked for.
@@ -36,7 +54,7 @@ impl Hints {
     pub(super) fn options_after(&self, name: &Ident, used: &UsedHints) -> BTreeMap<String, String> {
         let mut options = BTreeMap::new();
         for (index, hint) in self.0.iter().enumerate() {
-            if hint.after == Some(name.span.start) {
+            if hint.kind == HintKind::Options && hint.after == Some(name.span.start) {
                 used.0.borrow_mut().insert(index);
                 options.extend(hint.options.clone());
             }
@@ -44,17 +62,53 @@ impl Hints {
         options
     }
 
+    /// What stands behind a SELECT about state; of equal tables the last counts.
+    pub(super) fn state_ttl_after(&self, select: Location, used: &UsedHints) -> Result<StateTtl> {
+        let mut state_ttl = StateTtl::default();
+        for (index, hint) in self.0.iter().enumerate() {
+            if hint.kind != HintKind::StateTtl || hint.after != Some(select) {
+                continue;
+            }
+            used.0.borrow_mut().insert(index);
+            state_ttl.position = hint.position;
+            for (table, text) in &hint.options {
+                let ttl = parse_duration(text).ok_or_else(|| {
+                    Error::user(format!(
+                        "'{text}' is no duration for STATE_TTL of '{table}'"
+                    ))
+                    .at(hint.position)
+                    .hint("write STATE_TTL('t' = '1 d')")
+                })?;
+                let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+                state_ttl.by_table.insert(table.clone(), millis);
+            }
+        }
+        Ok(state_ttl)
+    }
+
     /// Refuses a hint that stands behind anything but a table.
     pub(super) fn check_all_used(&self, used: &UsedHints) -> Result<()> {
         let used = used.0.borrow();
         match (0..self.0.len()).find(|index| !used.contains(index)) {
             None => Ok(()),
-            Some(index) => Err(Error::user("the hint OPTIONS does not follow a table")
-                .at(self.0[index].position)
-                .hint(
-                    "write it behind the table's name: FROM t /*+ OPTIONS('key' = 'value') */ AS a",
-                )),
+            Some(index) => Err(self.0[index].misplaced()),
         }
+    }
+}
+
+impl Hint {
+    fn misplaced(&self) -> Error {
+        let (what, mend) = match self.kind {
+            HintKind::Options => (
+                "the hint OPTIONS does not follow a table",
+                "write it behind the table's name: FROM t /*+ OPTIONS('key' = 'value') */ AS a",
+            ),
+            HintKind::StateTtl => (
+                "the hint STATE_TTL does not follow SELECT",
+                "write it behind SELECT: SELECT /*+ STATE_TTL('t' = '1 d') */ … FROM t",
+            ),
+        };
+        Error::user(what).at(self.position).hint(mend)
     }
 }
 
@@ -90,18 +144,19 @@ fn read(text: &str, at: &TokenWithSpan, before: Option<&TokenWithSpan>) -> Resul
     let mut rest = &tokens[..];
     let mut hints = Vec::new();
     while let Some((name, arguments, after)) = split_first_hint(rest) {
-        check_name(name, place)?;
+        let kind = check_name(name, place)?;
         let after_select = before.is_some_and(
             |token| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::SELECT),
         );
-        if after_select {
+        if after_select && kind == HintKind::Options {
             return Err(
                 Error::user("the hint OPTIONS belongs behind a table, not behind SELECT").at(place),
             );
         }
         hints.push(Hint {
             after: before.map(|token| token.span.start),
-            options: read_options(arguments, place)?,
+            kind,
+            options: read_options(name, arguments, place)?,
             position: place,
         });
         rest = after;
@@ -135,9 +190,8 @@ fn bare_name(tokens: &[Token]) -> Option<(&str, &[Token], &[Token])> {
     }
 }
 
-fn check_name(name: &str, place: Option<SqlPosition>) -> Result<()> {
-    const LATER: [&str; 10] = [
-        "STATE_TTL",
+fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
+    const LATER: [&str; 9] = [
         "LOOKUP",
         "BROADCAST",
         "SHUFFLE_HASH",
@@ -149,20 +203,26 @@ fn check_name(name: &str, place: Option<SqlPosition>) -> Result<()> {
         "JSON_AGGREGATE_WRAPPED",
     ];
     let upper = name.to_uppercase();
-    if upper == "OPTIONS" {
-        return Ok(());
+    match upper.as_str() {
+        "OPTIONS" => return Ok(HintKind::Options),
+        "STATE_TTL" => return Ok(HintKind::StateTtl),
+        _ => {}
     }
     if LATER.contains(&upper.as_str()) {
         return Err(Error::unsupported(format!("the hint {upper}"))
             .at(place)
-            .hint("only OPTIONS is; leave this hint out"));
+            .hint("only OPTIONS and STATE_TTL are; leave this hint out"));
     }
     Err(Error::user(format!("there is no hint {name}"))
         .at(place)
         .hint("the hint for a table's options is OPTIONS('key' = 'value')"))
 }
 
-fn read_options(tokens: &[Token], place: Option<SqlPosition>) -> Result<BTreeMap<String, String>> {
+fn read_options(
+    name: &str,
+    tokens: &[Token],
+    place: Option<SqlPosition>,
+) -> Result<BTreeMap<String, String>> {
     let mut options = BTreeMap::new();
     for part in tokens.split(|token| *token == Token::Comma) {
         let [
@@ -171,9 +231,11 @@ fn read_options(tokens: &[Token], place: Option<SqlPosition>) -> Result<BTreeMap
             Token::SingleQuotedString(value),
         ] = part
         else {
-            return Err(
-                Error::user("the hint OPTIONS takes pairs of strings: 'key' = 'value'").at(place),
-            );
+            let name = name.to_uppercase();
+            return Err(Error::user(format!(
+                "the hint {name} takes pairs of strings: 'key' = 'value'"
+            ))
+            .at(place));
         };
         options.insert(key.clone(), value.clone());
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::Ident;
 
-use super::binder::{Binder, Environment};
+use super::binder::Binder;
 use super::catalog::{CatalogObject, local_name};
 use super::projection::{columns_of, project};
 use super::statement;
@@ -21,18 +21,19 @@ impl Binder<'_> {
             table: name,
             columns,
             query,
+            on_conflict,
         } = insert;
         let table = self.sink(name)?;
         let sink = table.sink_schema();
         let targets = self.targets(&table, &sink, columns)?;
-        let plan = self.bind_query(query, &Environment::default())?;
+        let plan = self.bind_statement_query(query)?;
         let place = self.place_of_name(name);
         let items = self.match_columns(&table, &sink, &targets, &plan, place)?;
         let fields = plan.schema().fields;
         Ok(Insert {
             query: project(plan, &fields, items),
             table: Arc::new(table),
-            on_conflict: None,
+            on_conflict: *on_conflict,
             position: Position(place),
         })
     }

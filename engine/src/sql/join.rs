@@ -265,8 +265,7 @@ fn with_nullable(expression: Expression) -> Expression {
     }
 }
 
-/// The plan of a join; `scope` has the columns of both sides. A window join keeps the time attributes of both sides, one with
-/// FOR SYSTEM_TIME AS OF those of the left side, any other none.
+/// The plan of a join; `scope` has the columns of both sides, which keep their time attributes where the join keeps time.
 pub(super) fn join(
     left: Relation,
     right: Relation,
@@ -276,11 +275,6 @@ pub(super) fn join(
     as_of: Option<usize>,
     position: Position,
 ) -> Relation {
-    let keeping_time = if is_window_join(&left.plan, &right.plan, &condition) {
-        usize::MAX
-    } else {
-        as_of.map_or(0, |_| left.scope.columns.len())
-    };
     let plan = LogicalPlan::Join(Join {
         left: Box::new(left.plan),
         right: Box::new(right.plan),
@@ -292,97 +286,11 @@ pub(super) fn join(
     });
     let schema = plan.schema();
     scope.columns.truncate(schema.len());
-    let columns = scope.columns.iter_mut().zip(&schema.fields);
-    for (index, (column, field)) in columns.enumerate() {
+    for (column, field) in scope.columns.iter_mut().zip(&schema.fields) {
         column.field.logical_type = field.logical_type.clone();
-        if index >= keeping_time {
-            column.field.time_attribute = None;
-        }
+        column.field.time_attribute = field.time_attribute;
     }
     Relation { plan, scope }
-}
-
-/// Whether both sides are windowed and the condition asks for equal window_start and window_end.
-pub(super) fn is_window_join(
-    left: &LogicalPlan,
-    right: &LogicalPlan,
-    condition: &Expression,
-) -> bool {
-    let (Some(left_bounds), Some(right_bounds)) = (window_bounds(left), window_bounds(right))
-    else {
-        return false;
-    };
-    let shift = left.schema().len();
-    let equal = |left: usize, right: usize| equates(condition, left, right + shift);
-    equal(left_bounds.0, right_bounds.0) && equal(left_bounds.1, right_bounds.1)
-}
-
-/// Whether two columns are equal wherever the condition holds.
-fn equates(condition: &Expression, left: usize, right: usize) -> bool {
-    let Expression::Call {
-        function,
-        arguments,
-        ..
-    } = condition
-    else {
-        return false;
-    };
-    match function.as_str() {
-        "AND" => arguments
-            .iter()
-            .any(|argument| equates(argument, left, right)),
-        "=" => {
-            let columns: Vec<usize> = arguments
-                .iter()
-                .filter_map(|argument| match argument {
-                    Expression::Column { index, .. } => Some(*index),
-                    _ => None,
-                })
-                .collect();
-            columns == [left, right] || columns == [right, left]
-        }
-        _ => false,
-    }
-}
-
-/// The columns which are window_start and window_end of a window function below.
-pub(super) fn window_bounds(plan: &LogicalPlan) -> Option<(usize, usize)> {
-    match plan {
-        LogicalPlan::WindowTableFunction(function) => {
-            let columns = function.input.schema().len();
-            Some((columns, columns + 1))
-        }
-        LogicalPlan::Filter(filter) => window_bounds(&filter.input),
-        LogicalPlan::Unnest(unnest) => window_bounds(&unnest.input),
-        LogicalPlan::RowNumber(number) => window_bounds(&number.input),
-        LogicalPlan::Project(project) => {
-            let bounds = window_bounds(&project.input)?;
-            let place_of = |wanted: usize| {
-                project.expressions.iter().position(|expression| {
-                    matches!(expression, Expression::Column { index, .. } if *index == wanted)
-                })
-            };
-            Some((place_of(bounds.0)?, place_of(bounds.1)?))
-        }
-        LogicalPlan::Aggregate(aggregate) => {
-            let bounds = window_bounds(&aggregate.input)?;
-            let place_of = |wanted: usize| {
-                aggregate
-                    .grouping
-                    .iter()
-                    .position(|column| *column == wanted)
-            };
-            Some((place_of(bounds.0)?, place_of(bounds.1)?))
-        }
-        LogicalPlan::Join(join) => is_window_join(&join.left, &join.right, &join.condition)
-            .then(|| window_bounds(&join.left))?,
-        LogicalPlan::Over(over) => window_bounds(&over.input),
-        LogicalPlan::Sort(sort) => window_bounds(&sort.input),
-        LogicalPlan::Scan(_)
-        | LogicalPlan::Values(_)
-        | LogicalPlan::Union(_)
-        | LogicalPlan::SetOperation(_) => None,
-    }
 }
 
 fn name_of(operator: &JoinOperator) -> &'static str {

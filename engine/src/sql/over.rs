@@ -257,7 +257,19 @@ impl ExpressionBinder<'_> {
         let (partition_by, order_by) = self.bind_keys(clauses)?;
         let frame = match clauses.frame {
             None => OverFrame::Range(None),
-            Some(frame) => self.bind_frame(frame, call)?,
+            Some(frame) => {
+                let unbounded = matches!(frame.start_bound, WindowFrameBound::Preceding(None));
+                let by_time = order_by
+                    .iter()
+                    .all(|order| order.expression.logical_type().root.is_timestamp());
+                if !unbounded && !by_time {
+                    return Err(Error::user(
+                        "Non-time attribute sort is not supported for bounded OVER window.",
+                    )
+                    .at(call.place));
+                }
+                self.bind_frame(frame, call)?
+            }
         };
         Ok(Window {
             partition_by,

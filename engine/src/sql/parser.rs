@@ -14,6 +14,7 @@ use super::script::tokenize;
 use super::statement::{Insert, Name, ObjectKind, Statement};
 use crate::error::{Error, Result};
 use crate::plan::ExplainDetails;
+use crate::plan::logical::OnConflict;
 use crate::types::SqlPosition;
 
 /// A statement with the hints in it.
@@ -331,14 +332,41 @@ impl StatementParser<'_> {
         }
         let columns = self.insert_columns()?;
         if self.parser.peek_keyword(Keyword::ON) {
-            return Err(self.unsupported("ON CONFLICT of INSERT INTO"));
+            return Err(
+                Error::user("ON CONFLICT stands behind the query of INSERT INTO")
+                    .at(self.position()),
+            );
         }
         let query = self.query()?;
+        let on_conflict = self.on_conflict()?;
         Ok(Insert {
             table,
             columns,
             query,
+            on_conflict,
         })
+    }
+
+    /// `ON CONFLICT DO NOTHING`, `DO ERROR` or `DO DEDUPLICATE`, where it is there.
+    fn on_conflict(&mut self) -> Result<Option<OnConflict>> {
+        if !self.parser.parse_keyword(Keyword::ON) {
+            return Ok(None);
+        }
+        self.expect(Keyword::CONFLICT)?;
+        self.expect(Keyword::DO)?;
+        let position = self.position();
+        let action = self.parser.next_token().token.to_string().to_uppercase();
+        let actions = [
+            OnConflict::DoNothing,
+            OnConflict::DoError,
+            OnConflict::DoDeduplicate,
+        ];
+        match actions.into_iter().find(|known| known.name() == action) {
+            Some(action) => Ok(Some(action)),
+            None => Err(Error::user(format!("ON CONFLICT DO {action} is not known"))
+                .at(position)
+                .hint("DO NOTHING, DO ERROR and DO DEDUPLICATE are")),
+        }
     }
 
     /// `(a, b)`, unless the parenthesis opens the query.

@@ -3,6 +3,7 @@
 use sqlparser::ast::{Cte, Ident, Query, SetExpr, SetOperator, SetQuantifier, Table, With};
 
 use super::binder::{Binder, Environment};
+use super::order_by::QueryPlace;
 use super::projection::{columns_of, project};
 use super::select::distinct;
 use crate::error::{Error, Result};
@@ -16,27 +17,32 @@ impl Binder<'_> {
         query: &Query,
         environment: &Environment,
     ) -> Result<LogicalPlan> {
+        self.bind_query_at(query, environment, QueryPlace::Inside)
+    }
+
+    /// The query of a statement: its rows go out in the order that it asks for.
+    pub(super) fn bind_statement_query(&self, query: &Query) -> Result<LogicalPlan> {
+        self.bind_query_at(query, &Environment::default(), QueryPlace::Statement)
+    }
+
+    fn bind_query_at(
+        &self,
+        query: &Query,
+        environment: &Environment,
+        place: QueryPlace,
+    ) -> Result<LogicalPlan> {
         let Query {
             with,
-            body,
-            order_by,
-            limit_clause,
-            fetch,
+            body: _,
+            order_by: _,
+            limit_clause: _,
+            fetch: _,
             locks,
             for_clause,
             settings,
             format_clause,
             pipe_operators,
         } = query;
-        if let Some(order_by) = order_by {
-            return Err(self.not_yet("ORDER BY of a query", order_by));
-        }
-        if let Some(limit) = limit_clause {
-            return Err(self.not_yet("LIMIT and OFFSET", limit));
-        }
-        if fetch.is_some() {
-            return Err(self.not_yet("FETCH", query));
-        }
         let foreign = [
             ("FOR UPDATE and FOR SHARE", !locks.is_empty()),
             ("FOR …", for_clause.is_some()),
@@ -51,7 +57,7 @@ impl Binder<'_> {
             Some(with) => self.bind_with(with, environment)?,
             None => environment.clone(),
         };
-        self.bind_body(body, &environment)
+        self.bind_sorted(query, &environment, place)
     }
 
     /// Each WITH query sees those before it.
@@ -144,7 +150,9 @@ impl Binder<'_> {
                         let all = self.bind_union(left, right, environment)?;
                         return match set_quantifier {
                             All => Ok(all),
-                            None | Distinct => Ok(distinct(all, self.position(right.as_ref()))),
+                            None | Distinct => {
+                                Ok(distinct(all, Option::None, self.position(right.as_ref())))
+                            }
                             quantifier => {
                                 Err(self.not_yet(format!("{op} {quantifier}"), right.as_ref()))
                             }

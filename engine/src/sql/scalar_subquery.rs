@@ -69,7 +69,7 @@ impl Binder<'_> {
     ) -> Result<Relation> {
         let position = self.position(&query);
         let columns = left.scope.columns.len();
-        let correlated = match aggregate_select(&query) {
+        let correlated = match single_select(&query) {
             Some(select) => self.decorrelated(select, &left.scope, environment)?,
             None => None,
         };
@@ -123,8 +123,9 @@ impl Binder<'_> {
         })
     }
 
-    /// An aggregate that refers to the query around it, grouped by what its references equal; `None` where it has none.
-    fn decorrelated(
+    /// A SELECT that refers to the query around it: an aggregate grouped by what its references equal, or rows whose primary key they
+    /// equal. `None` where there are no references.
+    pub(super) fn decorrelated(
         &self,
         select: &Select,
         outer: &Scope,
@@ -141,6 +142,8 @@ impl Binder<'_> {
                 columns.iter().any(|column| *column >= shift),
             ))
         };
+        let aggregates = select.projection.first().and_then(item_value);
+        let aggregates = aggregates.is_some_and(has_aggregate);
         let (mut own, mut keys, mut groups) = (Vec::new(), Vec::new(), Vec::new());
         for expr in select.selection.iter().flat_map(conjuncts) {
             if quantified(expr).is_some() || has_subquery(expr) || !refers(expr)?.0 {
@@ -161,14 +164,32 @@ impl Binder<'_> {
         if keys.is_empty() {
             return Ok(None);
         }
+        if !aggregates {
+            self.check_unique(&inner, &groups, select)?;
+        }
         let of_no_rows = self.of_no_rows(select)?;
-        let grouped = grouped(select, own, groups);
+        let grouped = with_keys(select, own, groups, aggregates);
         let plan = self.bind_select(&grouped, environment)?;
         Ok(Some(Decorrelated {
             right: Relation::new(plan, None),
             keys,
             of_no_rows,
         }))
+    }
+
+    /// A row for each value of `keys` at most, as the primary key of the table promises.
+    fn check_unique(&self, inner: &Relation, keys: &[Expr], select: &Select) -> Result<()> {
+        let mut columns = Vec::new();
+        for key in keys {
+            let bound = ExpressionBinder::plain(self, &inner.scope, "WHERE").bind(key)?;
+            columns.extend(bare_column(&bound));
+        }
+        if is_unique(&inner.plan, &columns) {
+            return Ok(());
+        }
+        Err(self
+            .not_yet("a subquery as a value that may have several rows", select)
+            .hint("aggregate it: MAX(x), or refer to the primary key of its table"))
     }
 
     fn not_an_equality(&self, expr: &Expr) -> Error {
@@ -203,13 +224,13 @@ impl Binder<'_> {
 }
 
 /// A subquery ready to be joined.
-struct Decorrelated {
+pub(super) struct Decorrelated {
     /// Its keys, then its value.
-    right: Relation,
+    pub(super) right: Relation,
     /// What the keys equal, over the outer columns.
-    keys: Vec<Expression>,
+    pub(super) keys: Vec<Expression>,
     /// The value where no row is found, if that is not NULL.
-    of_no_rows: Option<Expression>,
+    pub(super) of_no_rows: Option<Expression>,
 }
 
 fn join_left(
@@ -256,8 +277,8 @@ fn has_subquery(expr: &Expr) -> bool {
     !found.queries.is_empty()
 }
 
-/// The SELECT of a subquery that aggregates all rows it keeps: one item, no GROUP BY, nothing behind it.
-fn aggregate_select(query: &Query) -> Option<&Select> {
+/// The SELECT of a subquery of one item without GROUP BY and with nothing behind it.
+pub(super) fn single_select(query: &Query) -> Option<&Select> {
     let plain_end = query.with.is_none()
         && query.order_by.is_none()
         && query.limit_clause.is_none()
@@ -270,9 +291,8 @@ fn aggregate_select(query: &Query) -> Option<&Select> {
     let [item] = &select.projection[..] else {
         return None;
     };
-    let aggregates = item_value(item).is_some_and(has_aggregate);
     let plain = plain_end && without_group && select.having.is_none() && select.distinct.is_none();
-    (plain && aggregates).then_some(select)
+    (plain && item_value(item).is_some()).then_some(select)
 }
 
 fn item_value(item: &SelectItem) -> Option<&Expr> {
@@ -282,21 +302,23 @@ fn item_value(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// The same SELECT with other conditions, grouped by `groups`, which come first.
-fn grouped(select: &Select, own: Vec<Expr>, groups: Vec<Expr>) -> Select {
+/// The same SELECT with other conditions and with `keys` as first columns, by which an aggregate is grouped.
+fn with_keys(select: &Select, own: Vec<Expr>, keys: Vec<Expr>, aggregates: bool) -> Select {
     let mut result = select.clone();
     let named = |(index, expr): (usize, &Expr)| SelectItem::ExprWithAlias {
         expr: expr.clone(),
         alias: Ident::with_quote('`', format!("$key{index}")),
     };
-    let keys = groups.iter().enumerate().map(named);
-    result.projection = keys.chain(select.projection.iter().cloned()).collect();
+    let columns = keys.iter().enumerate().map(named);
+    result.projection = columns.chain(select.projection.iter().cloned()).collect();
     result.selection = own.into_iter().reduce(|left, right| Expr::BinaryOp {
         left: Box::new(left),
         op: BinaryOperator::And,
         right: Box::new(right),
     });
-    result.group_by = GroupByExpr::Expressions(groups, vec![]);
+    if aggregates {
+        result.group_by = GroupByExpr::Expressions(keys, vec![]);
+    }
     result
 }
 
@@ -328,6 +350,30 @@ fn calls_count(expr: &Expr) -> bool {
     let mut counts = Counts(false);
     let _: ControlFlow<()> = expr.visit(&mut counts);
     counts.0
+}
+
+fn bare_column(expression: &Expression) -> Option<usize> {
+    match expression {
+        Expression::Column { index, .. } => Some(*index),
+        _ => None,
+    }
+}
+
+/// Whether the columns contain the primary key of the table that a plan reads.
+fn is_unique(plan: &LogicalPlan, columns: &[usize]) -> bool {
+    match plan {
+        LogicalPlan::Filter(filter) => is_unique(&filter.input, columns),
+        LogicalPlan::Scan(scan) => {
+            let descriptor = &scan.table.descriptor;
+            let name = |column: usize| &scan.table.columns[column].field.name;
+            let contains = |key: &usize| {
+                let wanted = &descriptor.physical.fields[*key].name;
+                columns.iter().any(|column| name(*column) == wanted)
+            };
+            !descriptor.primary_key.is_empty() && descriptor.primary_key.iter().all(contains)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a query has one row at most at any time.

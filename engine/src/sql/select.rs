@@ -3,24 +3,26 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Distinct, Expr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectFlavor, SelectItem,
-    SelectItemQualifiedWildcardKind, Visit, Visitor, WildcardAdditionalOptions,
+    Distinct, Expr, FunctionArguments, GroupByExpr, Ident, OrderByExpr, Query, Select,
+    SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, Visit, Visitor,
+    WildcardAdditionalOptions,
 };
 
 use super::binder::{Binder, Environment};
 use super::expression::ExpressionBinder;
 use super::grouping::Grouping;
-use super::join::window_bounds;
 use super::legacy_window;
+use super::order_by::{OrderItem, first_columns, sort_column, sort_key};
 use super::over::{OverCalls, check_named_windows};
 use super::projection::{columns_of, project};
 use super::scope::{Relation, Scope};
+use super::state_ttl;
 use super::suggestion;
 use crate::error::{Error, Result};
 use crate::expr::{Expression, Position};
 use crate::functions;
-use crate::plan::logical::{Aggregate, Filter, LogicalPlan};
-use crate::types::{Field, SqlPosition};
+use crate::plan::logical::{Aggregate, Filter, LogicalPlan, window_bounds};
+use crate::types::{Field, SortKey, SqlPosition};
 
 /// One column of the result.
 enum Item<'e> {
@@ -30,28 +32,101 @@ enum Item<'e> {
     Column(String, Expression, Option<SqlPosition>),
 }
 
+impl Item<'_> {
+    /// The name of the column, which is the item at `index`.
+    fn name(&self, index: usize) -> String {
+        match self {
+            Item::Expr(expr, alias) => alias
+                .clone()
+                .or_else(|| natural_name(expr))
+                .unwrap_or_else(|| format!("EXPR${index}")),
+            Item::Column(name, ..) => name.clone(),
+        }
+    }
+}
+
 impl Binder<'_> {
     pub(super) fn bind_select(
         &self,
         select: &Select,
         environment: &Environment,
     ) -> Result<LogicalPlan> {
+        Ok(self.bind_sorted_select(select, environment, &[])?.0)
+    }
+
+    /// The same with the values of ORDER BY behind the columns, the sort keys, and how many columns there are without those.
+    pub(super) fn bind_sorted_select(
+        &self,
+        select: &Select,
+        environment: &Environment,
+        order: &[OrderByExpr],
+    ) -> Result<(LogicalPlan, Vec<SortKey>, usize)> {
         self.refuse_foreign_clauses(select)?;
-        let relation = self.bind_from(&select.from, environment)?;
+        let mut relation = self.bind_from(&select.from, environment)?;
+        let select_at = select.select_token.0.span.start;
+        let state_ttl = self.hints.state_ttl_after(select_at, &self.used_hints)?;
+        self.apply_state_ttl(&mut relation.plan, &relation.scope, &state_ttl)?;
+        let ttl_of_groups = state_ttl::of_aggregate(&relation.scope, &state_ttl);
         let relation = self.bind_where(relation, select.selection.as_ref(), environment)?;
         let values: Vec<&Expr> = select.projection.iter().filter_map(value_of).collect();
         let relation = self.join_scalars(relation, &values, environment)?;
-        let items = self.expand_items(&select.projection, &relation.scope)?;
+        let mut items = self.expand_items(&select.projection, &relation.scope)?;
+        let visible = items.len();
+        let order_items = self.order_items_of(order, &items)?;
+        let mut keys = Vec::new();
+        for (order, item) in order.iter().zip(&order_items) {
+            let column = match item {
+                OrderItem::Column(column) => *column,
+                OrderItem::Expression(expr) => {
+                    items.push(Item::Expr(expr, Some(sort_column(items.len()))));
+                    items.len() - 1
+                }
+            };
+            keys.push(sort_key(order, column));
+        }
         let plan = if is_grouped(select) {
-            self.bind_grouped(select, relation, &items)?
+            self.bind_grouped(select, relation, &items, ttl_of_groups)?
         } else {
             self.bind_ungrouped(select, relation, &items)?
         };
+        keys.iter_mut()
+            .for_each(|key| key.column = same_visible(&plan, key.column, visible));
         match &select.distinct {
-            None | Some(Distinct::All) => Ok(plan),
-            Some(Distinct::Distinct) => Ok(distinct(plan, self.position(select))),
+            None | Some(Distinct::All) => Ok((plan, keys, visible)),
+            Some(Distinct::Distinct) => {
+                if keys.iter().any(|key| key.column >= visible) {
+                    return Err(
+                        Error::user("ORDER BY of SELECT DISTINCT must name its columns")
+                            .at(self.place(select)),
+                    );
+                }
+                let plan = first_columns(plan, visible);
+                Ok((
+                    distinct(plan, ttl_of_groups, self.position(select)),
+                    keys,
+                    visible,
+                ))
+            }
             Some(Distinct::On(_)) => Err(self.unsupported("DISTINCT ON", select)),
         }
+    }
+
+    fn order_items_of(&self, order: &[OrderByExpr], items: &[Item]) -> Result<Vec<OrderItem>> {
+        let names: Vec<String> = (0..items.len())
+            .map(|index| items[index].name(index))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let aliases: Vec<(&str, &Expr)> = items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Expr(expr, Some(alias)) => Some((alias.as_str(), *expr)),
+                _ => None,
+            })
+            .collect();
+        let order = order.iter();
+        order
+            .map(|order| self.order_item(order, &names, &aliases))
+            .collect()
     }
 
     /// Every clause is named here, so that none is ignored.
@@ -210,8 +285,10 @@ impl Binder<'_> {
         select: &Select,
         relation: Relation,
         items: &[Item],
+        state_ttl_ms: Option<u64>,
     ) -> Result<LogicalPlan> {
         let mut grouping = self.bind_group_by(&select.group_by, &relation.scope)?;
+        grouping.state_ttl_ms = state_ttl_ms;
         if grouping.position.0.is_none() {
             grouping.position = self.position(select);
         }
@@ -250,16 +327,25 @@ impl Binder<'_> {
     }
 }
 
+/// The first column of the result with the same expression, if there is one.
+fn same_visible(plan: &LogicalPlan, column: usize, visible: usize) -> usize {
+    let LogicalPlan::Project(project) = plan else {
+        return column;
+    };
+    let expression = &project.expressions[column];
+    let same = project.expressions[..visible]
+        .iter()
+        .position(|shown| shown == expression);
+    same.unwrap_or(column)
+}
+
 fn bind_items(binder: &mut ExpressionBinder, items: &[Item]) -> Result<Vec<(String, Expression)>> {
     items
         .iter()
         .enumerate()
         .map(|(index, item)| match item {
-            Item::Expr(expr, alias) => {
-                let name = alias
-                    .clone()
-                    .or_else(|| natural_name(expr))
-                    .unwrap_or_else(|| format!("EXPR${index}"));
+            Item::Expr(expr, _) => {
+                let name = item.name(index);
                 suggest_name(binder, expr, &name);
                 Ok((name, binder.bind(expr)?))
             }
@@ -356,7 +442,11 @@ fn grouped_plan(
 }
 
 /// Each row once: a group of all columns.
-pub(super) fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
+pub(super) fn distinct(
+    plan: LogicalPlan,
+    state_ttl_ms: Option<u64>,
+    position: Position,
+) -> LogicalPlan {
     let schema = plan.schema();
     let windowed = window_bounds(&plan).is_some();
     let plan = LogicalPlan::Aggregate(Aggregate {
@@ -365,7 +455,7 @@ pub(super) fn distinct(plan: LogicalPlan, position: Position) -> LogicalPlan {
         grouping_sets: vec![],
         aggregates: vec![],
         legacy_window: None,
-        state_ttl_ms: None,
+        state_ttl_ms,
         position,
     });
     if windowed {

@@ -250,10 +250,8 @@ impl Session {
     }
 
     fn bind_select(&self, query: &Query, hints: &Hints) -> Result<logical::Statement> {
-        self.bind(hints, |binder| {
-            binder.bind_query(query, &Environment::default())
-        })
-        .map(|plan| logical::Statement::Select(with_unique_names(plan)))
+        self.bind(hints, |binder| binder.bind_statement_query(query))
+            .map(|plan| logical::Statement::Select(with_unique_names(plan)))
     }
 
     fn explain(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sqlparser::ast::{Expr, Ident, Query};
 
 use crate::plan::ExplainDetails;
+use crate::plan::logical::OnConflict;
 use crate::types::{LogicalType, SqlPosition};
 
 /// `a`, `a.b` or `a.b.c`.
@@ -122,4 +123,5 @@ pub(super) struct Insert {
     pub(super) table: Name,
     pub(super) columns: Vec<Ident>,
     pub(super) query: Box<Query>,
+    pub(super) on_conflict: Option<OnConflict>,
 }

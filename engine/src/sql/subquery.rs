@@ -6,6 +6,7 @@ use sqlparser::ast::{BinaryOperator, Expr, Query, Select, SelectItem, SetExpr, U
 use super::binder::{Binder, Environment};
 use super::expression::ExpressionBinder;
 use super::join::join;
+use super::scalar_subquery::{Decorrelated, single_select};
 use super::scope::{Relation, Scope, shifted};
 use crate::error::{Error, Result};
 use crate::expr::Expression;
@@ -93,7 +94,7 @@ impl Binder<'_> {
             relation = self.join_scalars(relation, &[selection], environment)?;
             let condition = ExpressionBinder::plain(self, &relation.scope, "WHERE")
                 .bind_condition(selection)?;
-            return Ok(filtered(relation, Some(condition)));
+            return Ok(filtered_join(relation, condition));
         }
         // Plain conditions first, in their order: they make the joins smaller.
         let plain: Vec<&Expr> = all
@@ -156,6 +157,12 @@ impl Binder<'_> {
         if let Some((select, item)) = simple(condition.subquery, condition.value.is_some()) {
             return self.bind_simple(select, item, outer, environment);
         }
+        if condition.value.is_some()
+            && let Some(select) = single_select(condition.subquery)
+            && let Some(aggregate) = self.decorrelated(select, outer, environment)?
+        {
+            return self.bind_aggregate_in(condition, aggregate, outer);
+        }
         let plan = self
             .bind_query(condition.subquery, environment)
             .map_err(|error| {
@@ -168,6 +175,37 @@ impl Binder<'_> {
             item: Some(shifted(item, outer.columns.len() as isize)),
             correlation: vec![],
             relation,
+        })
+    }
+
+    /// `x IN (SELECT MAX(y) … WHERE inner = outer)`.
+    fn bind_aggregate_in(
+        &self,
+        condition: &Quantified,
+        aggregate: Decorrelated,
+        outer: &Scope,
+    ) -> Result<Inner> {
+        if condition.negated || aggregate.of_no_rows.is_some() {
+            return Err(self
+                .not_yet(
+                    "NOT IN, or IN over COUNT, with a subquery that refers to the query around it",
+                    condition.subquery,
+                )
+                .hint("compare with the subquery as a value: x <> (SELECT …)"));
+        }
+        let place = self.place(condition.subquery);
+        let right = |column: usize| {
+            let column = aggregate.right.scope.column(column);
+            shifted(column, outer.columns.len() as isize)
+        };
+        let keys = aggregate.keys.iter().enumerate();
+        let correlation = keys
+            .map(|(key, outer)| functions::bind_scalar("=", vec![outer.clone(), right(key)], place))
+            .collect::<Result<_>>()?;
+        Ok(Inner {
+            item: Some(right(aggregate.keys.len())),
+            correlation,
+            relation: aggregate.right,
         })
     }
 
@@ -306,6 +344,20 @@ pub(super) fn all_of(
         });
     }
     Ok(result)
+}
+
+/// The rows which WHERE keeps, right above FROM. With what WHERE says an inner join may keep time: then it is a part of the join's
+/// own condition, and columns are time attributes again.
+fn filtered_join(mut relation: Relation, condition: Expression) -> Relation {
+    if let LogicalPlan::Join(join) = &mut relation.plan
+        && join.keeps_time_by(&condition)
+    {
+        let schema = join.schema();
+        let columns = relation.scope.columns.iter_mut().zip(&schema.fields);
+        columns.for_each(|(column, field)| column.field.time_attribute = field.time_attribute);
+        return relation;
+    }
+    filtered(relation, Some(condition))
 }
 
 fn filtered(relation: Relation, condition: Option<Expression>) -> Relation {

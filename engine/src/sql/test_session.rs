@@ -118,7 +118,13 @@ fn show(statement: &Statement) -> String {
         Statement::Select(plan) => node(plan, 0, &mut lines),
         Statement::Inserts(inserts) => {
             for insert in inserts {
-                lines.push(format!("Insert {}", insert.table.descriptor.name));
+                let conflict = insert.on_conflict.map(|action| action.name());
+                let conflict = conflict.map(|action| format!(" ON CONFLICT DO {action}"));
+                lines.push(format!(
+                    "Insert {}{}",
+                    insert.table.descriptor.name,
+                    conflict.unwrap_or_default()
+                ));
                 node(&insert.query, 1, &mut lines);
             }
         }

@@ -5,6 +5,7 @@ mod ddl;
 mod from;
 mod inserts;
 mod joins;
+mod order_by;
 mod robustness;
 mod selects;
 mod statements;

@@ -5,6 +5,8 @@
 //! reads again comes in the order in which it came first. Written rows are prepared by checkpoint and committed by
 //! transaction, so a test sees what a transactional sink would show.
 
+mod lookup;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -16,8 +18,8 @@ use super::cell::{Value, build_array, read_cell, value_at};
 use crate::config::{OptionSpec, OptionType};
 use crate::connectors::source::PollRequest;
 use crate::connectors::{
-    Committable, ConnectorFactory, Sink, SinkWriter, Source, SourcePoll, SourceReader, SplitState,
-    TableDescriptor,
+    Committable, ConnectorFactory, LookupSource, Sink, SinkWriter, Source, SourcePoll,
+    SourceReader, SplitState, TableDescriptor,
 };
 use crate::error::{Error, Result};
 use crate::formats::{self, Decoder, FormatContext};
@@ -239,14 +241,20 @@ impl TestBench {
         )
     }
 
-    /// The records of a table as values of its columns, by partition.
+    /// The records of a table that is read, as values of its columns, by partition.
     fn partitions(&self, descriptor: &TableDescriptor) -> Result<Vec<Vec<Entry>>> {
+        let partitions = self.entries(descriptor)?;
+        let mut bench = self.lock();
+        bench.read.insert(descriptor.name.clone(), partitions.len());
+        Ok(partitions)
+    }
+
+    fn entries(&self, descriptor: &TableDescriptor) -> Result<Vec<Vec<Entry>>> {
         let mut bench = self.lock();
         let count: usize = descriptor
             .option("partitions")
             .and_then(|n| n.parse().ok())
             .unwrap_or(1);
-        bench.read.insert(descriptor.name.clone(), count);
         let mut partitions = vec![Vec::new(); count];
         let records = bench
             .feeds
@@ -395,6 +403,7 @@ impl ConnectorFactory for TestConnector {
         let format = descriptor.option("format").and_then(formats::format);
         let mut options = OPTIONS.to_vec();
         options.extend_from_slice(crate::watermark::SCAN_WATERMARK_OPTIONS);
+        options.extend_from_slice(crate::connectors::lookup::LOOKUP_OPTIONS);
         options.extend(format.map(|format| format.options()).unwrap_or_default());
         options
     }
@@ -424,6 +433,14 @@ impl ConnectorFactory for TestConnector {
             bench: self.bench.clone(),
             bounded: self.bounded,
         }))
+    }
+
+    fn create_lookup(
+        &self,
+        descriptor: &TableDescriptor,
+        keys: &[usize],
+    ) -> Result<Arc<dyn LookupSource>> {
+        lookup::lookup_source(&self.bench, descriptor, keys)
     }
 
     fn create_sink(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Sink>> {

@@ -6,6 +6,7 @@
 mod cases;
 mod docs;
 mod doors;
+mod explain;
 mod jobs;
 mod random_queries;
 mod random_windows;

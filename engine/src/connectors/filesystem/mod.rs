@@ -1,6 +1,7 @@
-//! The `filesystem` connector: files as tables, read once and written in two phases.
+//! The `filesystem` connector: files as tables, read once or looked up, and written in two phases.
 
 mod files;
+mod lookup;
 mod parquet_reader;
 mod part_file;
 mod sink;
@@ -12,7 +13,8 @@ mod text_reader;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{ConnectorFactory, Sink, Source, TableDescriptor};
+use super::lookup::LOOKUP_OPTIONS;
+use super::{ConnectorFactory, LookupSource, Sink, Source, TableDescriptor};
 use crate::config::{OptionSpec, OptionType, parse_memory_bytes};
 use crate::error::{Error, Result};
 use crate::formats::{self, Format, FormatContext};
@@ -207,6 +209,7 @@ impl ConnectorFactory for FilesystemFactory {
 
     fn options(&self, descriptor: &TableDescriptor) -> Vec<OptionSpec> {
         let mut options = OPTIONS.to_vec();
+        options.extend_from_slice(LOOKUP_OPTIONS);
         match descriptor.option("format") {
             Some("parquet") => options.extend_from_slice(formats::parquet::OPTIONS),
             Some(name) => {
@@ -234,6 +237,14 @@ impl ConnectorFactory for FilesystemFactory {
             FileFormat::Parquet => formats::parquet::check_types(&table.context)?,
         }
         Ok(Arc::new(source::FilesystemSource::new(Arc::new(table))))
+    }
+
+    fn create_lookup(
+        &self,
+        descriptor: &TableDescriptor,
+        keys: &[usize],
+    ) -> Result<Arc<dyn LookupSource>> {
+        lookup::lookup_source(descriptor, keys)
     }
 
     fn create_sink(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Sink>> {

@@ -122,16 +122,11 @@ impl ArrivalsAccumulator {
         if group.values.is_empty() {
             return Ok(None);
         }
-        let keys: Vec<&Key> = group.values.values().collect();
-        let texts = self.decode(&keys)?;
+        let keys = group.values.values();
+        let texts = self.codec.decode_bytes(keys.map(|key| &key[..]))?;
         let texts: Vec<&str> = texts.as_string::<i32>().iter().flatten().collect();
         let separator = group.separator.as_deref().unwrap_or(",");
         Ok(Some(texts.join(separator)))
-    }
-
-    fn decode(&self, keys: &[&Key]) -> Result<ArrayRef> {
-        let keys: Vec<Box<[u8]>> = keys.iter().map(|key| Box::from(&key[..])).collect();
-        self.codec.decode(&keys.iter().collect::<Vec<_>>())
     }
 
     fn results(&self, chosen: Vec<Chosen>) -> Result<ArrayRef> {
@@ -166,8 +161,8 @@ impl ArrivalsAccumulator {
 
     /// Lists of values; where told so an empty one is NULL.
     fn lists(&self, lists: &[Vec<Key>], empty_is_null: bool) -> Result<ArrayRef> {
-        let keys: Vec<&Key> = lists.iter().flatten().collect();
-        let values = self.decode(&keys)?;
+        let keys = lists.iter().flatten();
+        let values = self.codec.decode_bytes(keys.map(|key| &key[..]))?;
         let field = Arc::new(Field::new("item", self.codec.data_type().clone(), true));
         let offsets = OffsetBuffer::from_lengths(lists.iter().map(Vec::len));
         let nulls = (empty_is_null && lists.iter().any(Vec::is_empty))

@@ -78,6 +78,22 @@ impl RowCodec {
     }
 }
 
+impl RowCodec {
+    /// The values of keys, however they are held.
+    pub(super) fn decode_bytes<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<ArrayRef> {
+        let parser = self.converter.parser();
+        let mut columns = self
+            .converter
+            .convert_rows(keys.map(|key| parser.parse(key)))?;
+        columns
+            .pop()
+            .ok_or_else(|| Error::internal("one column in, one column out"))
+    }
+}
+
 impl Codec for RowCodec {
     type Key = Box<[u8]>;
 
@@ -93,12 +109,6 @@ impl Codec for RowCodec {
     }
 
     fn decode(&self, keys: &[&Box<[u8]>]) -> Result<ArrayRef> {
-        let parser = self.converter.parser();
-        let mut columns = self
-            .converter
-            .convert_rows(keys.iter().map(|key| parser.parse(key)))?;
-        columns
-            .pop()
-            .ok_or_else(|| Error::internal("one column in, one column out"))
+        self.decode_bytes(keys.iter().map(|key| &key[..]))
     }
 }

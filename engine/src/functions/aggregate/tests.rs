@@ -378,12 +378,7 @@ fn spreads_of_few_values() {
 }
 
 #[test]
-fn what_cannot_take_rows_back_says_so() {
-    let calls = [call("LISTAGG", TypeRoot::STRING, TypeRoot::STRING)];
-    let error = AggregateSetSpec::new(&calls, false)
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("LISTAGG"), "{error}");
+fn a_function_that_does_not_exist_is_refused() {
     let calls = [call("MEDIAN", TypeRoot::Int, TypeRoot::Int)];
     assert!(AggregateSetSpec::new(&calls, true).is_err());
 }

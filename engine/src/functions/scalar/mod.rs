@@ -7,6 +7,7 @@ mod conditional;
 mod current_time;
 mod date_text;
 mod extract;
+mod hash_code;
 mod interval;
 mod java_pattern;
 mod java_regex;
@@ -34,6 +35,7 @@ pub(super) const FUNCTIONS: &[&[ScalarFunction]] = &[
     current_time::FUNCTIONS,
     date_text::FUNCTIONS,
     extract::FUNCTIONS,
+    hash_code::FUNCTIONS,
     interval::FUNCTIONS,
     json_value::FUNCTIONS,
     kinds::FUNCTIONS,

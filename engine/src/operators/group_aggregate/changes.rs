@@ -22,7 +22,8 @@ pub(super) struct ChangeWriter {
     keys: Vec<usize>,
     /// Whether somebody needs the rows before updates.
     pub(super) update_before: bool,
-    /// Whether updates that change nothing are told: with a time to live they keep the state behind alive.
+    /// Whether updates that change nothing are told: with a time to live they keep the state behind alive. Also set where there
+    /// are none.
     pub(super) tells_equal: bool,
 }
 
@@ -151,10 +152,10 @@ impl Selection {
     }
 }
 
-/// Of the candidates (row before, row after) those whose results are equal, as a mark a candidate.
-pub(super) fn equal_rows(results: &[ArrayRef], pairs: &[(u32, u32)]) -> Result<Vec<bool>> {
-    let mut equal = vec![true; pairs.len()];
-    let mut left: Vec<usize> = (0..pairs.len()).collect();
+/// Of pairs of rows of results, before and after, those that are equal, as a mark a pair; `None` is not compared, and unequal.
+pub(super) fn equal_rows(results: &[ArrayRef], pairs: &[Option<(u32, u32)>]) -> Result<Vec<bool>> {
+    let mut equal: Vec<bool> = pairs.iter().map(Option::is_some).collect();
+    let mut left: Vec<usize> = (0..pairs.len()).filter(|pair| equal[*pair]).collect();
     // Numbers first: they differ most often and are compared fastest.
     let numbers = |column: &&ArrayRef| *column.data_type() == DataType::Int64;
     let ordered = results
@@ -167,8 +168,7 @@ pub(super) fn equal_rows(results: &[ArrayRef], pairs: &[(u32, u32)]) -> Result<V
         }
         let same = same_values(column)?;
         left.retain(|pair| {
-            let (before, after) = pairs[*pair];
-            let same = same(before as usize, after as usize);
+            let same = pairs[*pair].is_some_and(|(a, b)| same(a as usize, b as usize));
             equal[*pair] = same;
             same
         });

@@ -18,7 +18,7 @@ use crate::types::ProcessingTime;
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
-/// From how many keys on those without state are looked for.
+/// From how many keys on those without state are given back.
 const LEAST_KEYS: usize = 4096;
 /// The name of the column that holds when a group expires, in snapshots.
 const EXPIRY: &str = "$expiry";
@@ -67,7 +67,6 @@ pub(super) struct GroupStates {
     free: Vec<u32>,
     /// Slots that are free as soon as the rows of the batch are folded.
     retired: Vec<u32>,
-    pack_at: usize,
 }
 
 impl GroupStates {
@@ -92,7 +91,6 @@ impl GroupStates {
             expiries: Vec::new(),
             free: Vec::new(),
             retired: Vec::new(),
-            pack_at: LEAST_KEYS,
         })
     }
 
@@ -261,14 +259,11 @@ impl GroupStates {
 
     /// Gives memory back where most keys have no state. The numbers of groups change: nobody may hold one.
     pub(super) fn pack(&mut self) -> Result<()> {
-        if self.permanent || self.table.len() < self.pack_at {
+        let keys = self.table.len();
+        if self.permanent || keys < LEAST_KEYS || 2 * self.live() > keys {
             return Ok(());
         }
         let live: Vec<u32> = self.live_groups();
-        self.pack_at = (2 * live.len()).max(LEAST_KEYS);
-        if 2 * live.len() > self.table.len() {
-            return Ok(());
-        }
         let keys = self.table.keys(&Groups::Ids(&live))?;
         let hashes = Groups::Ids(&live).gather(self.table.hashes());
         let slots = Groups::Ids(&live).gather(&self.slots);

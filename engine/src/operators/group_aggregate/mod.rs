@@ -14,6 +14,8 @@ mod changes;
 mod group_states;
 mod local;
 mod record;
+#[cfg(test)]
+mod tests;
 mod touched;
 
 use std::collections::VecDeque;
@@ -74,6 +76,14 @@ impl GroupAggregateSpec {
         Schema::new(fields)
     }
 
+    /// Whether every row changes the results of its group: it counts them.
+    fn always_changes(&self) -> bool {
+        let counts_rows = |call: &AggregateCall| {
+            call.function == "COUNT" && call.arguments.is_empty() && call.filter.is_none()
+        };
+        self.insert_only && self.aggregates.iter().any(counts_rows)
+    }
+
     fn has_long_results(&self) -> bool {
         self.aggregates.iter().any(|call| {
             let root = &call.logical_type.root;
@@ -109,6 +119,8 @@ pub struct GroupAggregateOperator {
     waiting: VecDeque<ChangelogBatch>,
     ttl: TimeToLive,
     next_sweep: Option<ProcessingTime>,
+    /// Whether what a group had before a row is of interest.
+    needs_before: bool,
     /// For each slot the row of results that holds what it has now; between batches all are [`group_states::NONE`].
     result_rows: Vec<u32>,
 }
@@ -148,7 +160,7 @@ impl GroupAggregateOperator {
             spec.output().to_arrow(),
             keys.len(),
             spec.update_before,
-            spec.ttl.is_enabled(),
+            spec.ttl.is_enabled() || (spec.always_changes() && spec.mini_batch_rows.is_none()),
         );
         let bundle = spec.mini_batch_rows.map(Bundle::new);
         Ok(GroupAggregateOperator {
@@ -162,12 +174,13 @@ impl GroupAggregateOperator {
             merges_partials: spec.merges_partials,
             key_names: key_fields.into_iter().map(|key| key.name).collect(),
             states,
-            writer,
             bundle: bundle.map(|bundle| (bundle, Touched::default())),
             waiting: VecDeque::new(),
             ttl: spec.ttl,
             next_sweep: None,
+            needs_before: spec.update_before || !spec.insert_only || !writer.tells_equal,
             result_rows: Vec::new(),
+            writer,
         })
     }
 

@@ -16,7 +16,7 @@ struct RecordChanges {
     /// The row of the batch; `None`: all rows in order.
     places: Option<Vec<u32>>,
     events: Vec<GroupEvent>,
-    /// The row of results that stood before each row.
+    /// The row of results that stood before each row; empty where nobody asks.
     before: Vec<u32>,
     /// The results behind each row, then those of the touched groups before the batch.
     results: Vec<ArrayRef>,
@@ -90,7 +90,11 @@ impl GroupAggregateOperator {
         assigned: Assigned,
     ) -> Result<RecordChanges> {
         let Assigned { slots, events, .. } = assigned;
-        let (before, touched) = self.rows_before(&slots, &events);
+        let (before, touched) = if self.needs_before {
+            self.rows_before(&slots, &events)
+        } else {
+            Default::default()
+        };
         let earlier = self.states.evaluate(&touched)?;
         let behind = self.states.aggregates.accumulate_running(
             &self.states.spec,
@@ -150,7 +154,7 @@ impl GroupAggregateOperator {
                 GroupEvent::Last => changes.push(RowKind::Delete, key_row, record.before[row]),
                 GroupEvent::Change if equal[row] => {}
                 GroupEvent::Change => {
-                    let before = record.before[row];
+                    let before = record.before.get(row).copied().unwrap_or(NONE);
                     self.writer
                         .update(&mut changes, key_row, before, row as u32);
                 }
@@ -168,12 +172,11 @@ impl GroupAggregateOperator {
         if self.writer.tells_equal {
             return Ok(vec![false; record.events.len()]);
         }
-        let pair = |row: usize| match record.events[row] {
-            GroupEvent::Change => (record.before[row], row as u32),
-            // Compared with itself: it is not asked.
-            _ => (row as u32, row as u32),
+        let pair = |row: usize| {
+            let changes = record.events[row] == GroupEvent::Change;
+            changes.then(|| (record.before[row], row as u32))
         };
-        let pairs: Vec<(u32, u32)> = (0..record.events.len()).map(pair).collect();
+        let pairs: Vec<Option<(u32, u32)>> = (0..record.events.len()).map(pair).collect();
         equal_rows(&record.results, &pairs)
     }
 }

@@ -204,7 +204,17 @@ impl GroupAggregateOperator {
         results: &[ArrayRef],
     ) -> Result<Changes> {
         let mut changes = Changes::with_capacity(2 * stood.len());
-        let equal = self.unchanged(stood, stands, results)?;
+        let equal = if self.writer.has_results() && !self.writer.tells_equal {
+            let pairs = stood.iter().zip(stands);
+            let pairs: Vec<Option<(u32, u32)>> = pairs
+                .map(|(before, after)| {
+                    (*before != NONE && *after != NONE).then_some((*before, *after))
+                })
+                .collect();
+            equal_rows(results, &pairs)?
+        } else {
+            vec![!self.writer.has_results(); stood.len()]
+        };
         for (group, (before, after)) in stood.iter().zip(stands).enumerate() {
             let group_row = group as u32;
             match (*before, *after) {
@@ -216,24 +226,6 @@ impl GroupAggregateOperator {
             }
         }
         Ok(changes)
-    }
-
-    /// For each group whether its result is what it was, so that there is nothing to tell; of no meaning where it came or went.
-    fn unchanged(&self, stood: &[u32], stands: &[u32], results: &[ArrayRef]) -> Result<Vec<bool>> {
-        if !self.writer.has_results() || self.writer.tells_equal {
-            return Ok(vec![!self.writer.has_results(); stood.len()]);
-        }
-        let stays = |group: &usize| stood[*group] != NONE && stands[*group] != NONE;
-        let staying: Vec<usize> = (0..stood.len()).filter(stays).collect();
-        let pairs: Vec<(u32, u32)> = staying
-            .iter()
-            .map(|group| (stood[*group], stands[*group]))
-            .collect();
-        let mut unchanged = vec![false; stood.len()];
-        for (group, equal) in staying.into_iter().zip(equal_rows(results, &pairs)?) {
-            unchanged[group] = equal;
-        }
-        Ok(unchanged)
     }
 }
 

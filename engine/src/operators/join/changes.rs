@@ -5,6 +5,8 @@
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute;
+use hashbrown::HashSet;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::links::NONE;
 use super::side::{Finder, Side};
@@ -94,7 +96,8 @@ impl Side {
         now: ProcessingTime,
     ) -> Result<Changes> {
         match &self.finder {
-            Finder::None => self.append(batch, groups, known),
+            Finder::None { first_only: false } => self.append(batch, groups, known),
+            Finder::None { first_only: true } => self.append_first(batch, groups, known),
             Finder::JoinKey => self.apply_by_key(batch, groups, None, known, now),
             Finder::UniqueKey(_) => {
                 let numbers = self.unique_keys(&batch.rows)?;
@@ -121,6 +124,22 @@ impl Side {
             events,
             replaces: false,
         })
+    }
+
+    /// Keeps the first row of each join key; the others do nothing.
+    fn append_first(
+        &mut self,
+        batch: &ChangelogBatch,
+        groups: &[u32],
+        known: usize,
+    ) -> Result<Changes> {
+        let mut seen: HashSet<u32, Xxh3DefaultBuilder> = HashSet::default();
+        let mut first = |group: &u32| {
+            let is_first = *group != NO_KEY && self.links.is_empty(*group) && seen.insert(*group);
+            if is_first { *group } else { NO_KEY }
+        };
+        let firsts: Vec<u32> = groups.iter().map(&mut first).collect();
+        self.append(batch, &firsts, known)
     }
 
     /// Stores some rows of a batch; gives their ids in order.

@@ -22,8 +22,8 @@ use self::changes::Changes;
 use self::emit::{Emission, Progress, Walk};
 use self::links::NONE;
 use self::probe::{Candidates, Cursor, Masks};
-use self::side::{Finder, Side, rebuilt};
 pub use self::side::{JoinSide, RowIdentity};
+use self::side::{Side, rebuilt};
 use super::calc::batch_of;
 use super::window_join::{JoinCondition, key_numbers};
 use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
@@ -87,12 +87,14 @@ impl JoinOperator {
         );
         let of_key = |column: &usize| spec.left.schema.fields[*column].logical_type.to_arrow();
         let key_types: Vec<DataType> = spec.left.keys.iter().map(of_key).collect();
+        // Where nothing of the right side ever goes, one partner decides about a left row for ever.
+        let first_only = spec.kind.is_left_only() && spec.condition.is_none();
         let counts_left = spec.kind.keeps_left() || spec.kind.is_left_only();
         Ok(JoinOperator {
             schema: spec.output.to_arrow(),
             sides: [
-                Side::new(spec.left, counts_left)?,
-                Side::new(spec.right, spec.kind.keeps_right())?,
+                Side::new(spec.left, counts_left, false)?,
+                Side::new(spec.right, spec.kind.keeps_right(), first_only)?,
             ],
             groups: GroupTable::new(&key_types)?,
             kind: spec.kind,
@@ -179,12 +181,7 @@ impl JoinOperator {
     fn probe(&mut self, ctx: &Context, work: &mut Work) -> Result<ChangelogBatch> {
         let now = ctx.processing_time();
         let other = &self.sides[1 - work.input];
-        // Where nothing of the right side ever goes, one partner decides for ever.
-        let first_only = self.kind.is_left_only()
-            && work.input == 0
-            && self.condition.is_none()
-            && matches!(other.finder, Finder::None);
-        let candidates = Candidates::next(&mut work.cursor, &work.changes, other, first_only, now);
+        let candidates = Candidates::next(&mut work.cursor, &work.changes, other, now);
         let masks = match &self.condition {
             Some(condition) if !candidates.others.is_empty() => {
                 candidates.masks(ctx, condition, work.input, &work.changes, other)?

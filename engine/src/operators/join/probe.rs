@@ -68,12 +68,11 @@ impl Masks {
 }
 
 impl Candidates {
-    /// The next candidates. With `first_only`, one for each event.
+    /// The next candidates.
     pub(super) fn next(
         cursor: &mut Cursor,
         changes: &Changes,
         other: &Side,
-        first_only: bool,
         now: ProcessingTime,
     ) -> Candidates {
         let mut found = Candidates {
@@ -94,10 +93,8 @@ impl Candidates {
                     found.events.push(cursor.event as u32);
                     found.others.push(id);
                     rows += other.copies(id) as usize;
-                    id = if first_only { NONE } else { next };
-                } else {
-                    id = next;
                 }
+                id = next;
             }
             cursor.next = id;
             if id == NONE {

@@ -50,8 +50,8 @@ pub(super) struct Side {
 
 /// How a row is found again.
 pub(super) enum Finder {
-    /// It is not.
-    None,
+    /// It is not. With `first_only`, the first row of a join key stands for all that follow.
+    None { first_only: bool },
     /// It is the only one of its join key.
     JoinKey,
     /// By its unique key.
@@ -74,10 +74,11 @@ pub(super) struct UniqueKeys {
 const REBUILD_KEYS: usize = 4096;
 
 impl Side {
-    /// An empty side; `counts`: whether it counts the associations of its rows.
-    pub(super) fn new(spec: JoinSide, counts: bool) -> Result<Self> {
+    /// An empty side. `counts`: whether it counts the associations of its rows. `first_only`: whether one row of a join key is as
+    /// good as many.
+    pub(super) fn new(spec: JoinSide, counts: bool, first_only: bool) -> Result<Self> {
         let finder = match &spec.identity {
-            RowIdentity::None => Finder::None,
+            RowIdentity::None => Finder::None { first_only },
             RowIdentity::JoinKey => Finder::JoinKey,
             RowIdentity::UniqueKey(columns) => {
                 Finder::UniqueKey(UniqueKeys::new(columns.clone(), &spec.schema)?)
@@ -174,7 +175,7 @@ impl Side {
                 index.remove(*id);
                 copies[*id as usize] = 0;
             }),
-            Finder::None | Finder::JoinKey => {}
+            Finder::None { .. } | Finder::JoinKey => {}
         }
         self.slab.remove(&gone)
     }

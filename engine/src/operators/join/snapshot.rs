@@ -131,7 +131,7 @@ impl Side {
                 *expiry = expiries[row];
             }
             match &mut self.finder {
-                Finder::None | Finder::JoinKey => {}
+                Finder::None { .. } | Finder::JoinKey => {}
                 Finder::UniqueKey(keys) => keys.current[numbers[row] as usize] = id,
                 Finder::WholeRow { index, copies: own } => {
                     own[id as usize] = copies[row];

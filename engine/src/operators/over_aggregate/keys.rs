@@ -1,8 +1,9 @@
 //! What is known about each key besides its rows: how far it was released, and when it may be forgotten.
 //!
-//! A bounded range is forgotten as Flink forgets it. When a row comes and the planned time of forgetting is less than a
-//! range behind it, forgetting is planned one and a half ranges behind it. A plan that was superseded still counts as
-//! a release of the key when its time comes.
+//! A bounded range is forgotten about as Flink forgets it. When a row is released and the planned time of forgetting is less
+//! than a range behind it, forgetting is planned one and a half ranges behind it. A plan that was superseded still counts as
+//! a release of the key when its time comes. (Flink plans when the row comes, which would make it matter whether a row came
+//! before or after a watermark that does not concern it.)
 
 use std::collections::BTreeSet;
 
@@ -117,11 +118,19 @@ impl Keys {
         expired
     }
 
-    /// Rows with these times wait in these groups.
-    pub(super) fn waits(&mut self, rows: &[(i64, u32)]) {
-        for (time, group) in rows {
+    /// Rows of these groups wait.
+    pub(super) fn wait(&mut self, groups: impl Iterator<Item = u32>) {
+        groups.for_each(|group| self.states[group as usize].waiting += 1);
+    }
+
+    /// Rows, in order of time, are released.
+    pub(super) fn released(&mut self, rows: &[WaitingRow], now: ProcessingTime) {
+        let expiry = self.time_to_live.expiry(now);
+        for WaitingRow { time, group, .. } in rows {
             let state = &mut self.states[*group as usize];
-            state.waiting += 1;
+            state.released = state.released.max(*time);
+            state.waiting -= 1;
+            state.expiry = expiry;
             let Some(range) = self.range else {
                 continue;
             };
@@ -130,17 +139,6 @@ impl Keys {
                 state.plan = time.saturating_add(half_more).saturating_add(1);
                 self.plans.insert((state.plan, *group));
             }
-        }
-    }
-
-    /// Rows, in order of time, are released.
-    pub(super) fn released(&mut self, rows: &[WaitingRow], now: ProcessingTime) {
-        let expiry = self.time_to_live.expiry(now);
-        for row in rows {
-            let state = &mut self.states[row.group as usize];
-            state.released = state.released.max(row.time);
-            state.waiting -= 1;
-            state.expiry = expiry;
         }
     }
 
@@ -154,7 +152,10 @@ impl Keys {
             self.plans.pop_first();
             let state = &mut self.states[group as usize];
             if state.plan <= planned {
-                *state = NEW;
+                *state = KeyState {
+                    waiting: state.waiting,
+                    ..NEW
+                };
                 forgotten.push(group);
             } else {
                 state.released = state.released.max(planned);

@@ -269,7 +269,7 @@ impl OverAggregateOperator {
             .iter()
             .map(|row| (times[*row as usize], groups[*row as usize]))
             .collect();
-        self.keys.waits(&rows);
+        self.keys.wait(rows.iter().map(|(_, group)| *group));
         self.waiting.add(&batch.rows, &kept, &rows)
     }
 
@@ -284,15 +284,13 @@ impl OverAggregateOperator {
         let groups = self.groups(ctx, &batch)?;
         let gone = self.keys.clean_up(EventTime(now));
         self.forget(&gone)?;
-        let rows: Vec<(i64, u32)> = groups.iter().map(|group| (now, *group)).collect();
-        self.keys.waits(&rows);
-        let released: Vec<WaitingRow> = rows
-            .into_iter()
-            .enumerate()
-            .map(|(row, (time, group))| WaitingRow {
-                time,
+        self.keys.wait(groups.iter().copied());
+        let released: Vec<WaitingRow> = (0..)
+            .zip(groups)
+            .map(|(id, group)| WaitingRow {
+                time: now,
                 group,
-                id: row as u32,
+                id,
             })
             .collect();
         let rows = self.results(&batch.rows, &released)?;

@@ -66,9 +66,13 @@ struct Bench {
 fn bench(enforcer: NotNullEnforcer) -> Bench {
     let sink = MemorySink::default();
     let log = sink.log.clone();
-    let not_null = vec![(1, "name".to_string())];
+    let spec = SinkSpec {
+        not_null: vec![(1, "name".to_string())],
+        not_null_enforcer: enforcer,
+        ..SinkSpec::AS_THEY_ARE
+    };
     Bench {
-        sink: SinkOperator::new(Arc::new(sink), Subtask::SINGLE, not_null, enforcer).unwrap(),
+        sink: SinkOperator::new(Arc::new(sink), Subtask::SINGLE, spec).unwrap(),
         ctx: Context::new(Subtask::SINGLE, Default::default()),
         log,
     }
@@ -154,4 +158,36 @@ fn a_null_in_a_not_null_column_fails_or_is_dropped() {
     dropping.checkpoint(1);
     dropping.complete(1);
     assert_eq!(dropping.log(), ["commit \"1, a\"", "commit \"null, c\""]);
+}
+
+#[test]
+fn a_delete_by_key_may_have_nulls() {
+    let mut bench = bench(NotNullEnforcer::Error);
+    bench.sink.spec.deletes_by_key = true;
+    bench.write("+I 1, a\n-D 1, null").unwrap();
+    assert!(bench.write("+U 1, null").is_err());
+}
+
+#[test]
+fn a_sink_of_updates_by_key_sees_no_old_rows() {
+    let rows = "
+        +I 1, a
+        -U 1, a
+        +U 1, b
+        -U 1, b      // the new row was filtered out
+        -U 2, x
+        -U 3, y
+        +U 3, z
+        +U 2, y
+        -D 3, z
+    ";
+    let by_key = by_key::updates_by_key(batch(&schema(), rows), &[0]).unwrap();
+    let kinds = (0..by_key.num_rows()).map(|row| by_key.kinds.get(row));
+    let lines: Vec<String> = std::iter::zip(kinds, rows_text(&by_key.rows))
+        .map(|(kind, row)| format!("{kind} {row}"))
+        .collect();
+    let expected = [
+        "+I 1, a", "+U 1, b", "-D 1, b", "-D 2, x", "+U 3, z", "+U 2, y", "-D 3, z",
+    ];
+    assert_eq!(lines, expected);
 }

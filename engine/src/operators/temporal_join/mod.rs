@@ -6,16 +6,17 @@
 //! they worked off, because versions are forgotten at every watermark and a late row finds what is left.
 
 mod probes;
-mod side;
 mod versions;
 
 use std::collections::VecDeque;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
+use super::timed_side::{TimedSide, key_numbers, row_times};
+use super::watermark_queue::{TimedWork, WatermarkQueue};
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
 use crate::error::Result;
@@ -25,10 +26,7 @@ use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps}
 use crate::types::{EventTime, JoinKind, RowKind, RowKinds, Schema};
 
 use probes::{DueProbe, Probes};
-use side::{key_numbers, row_times};
 use versions::Versions;
-
-pub use side::TemporalJoinSide;
 
 const LEFT: &str = "left";
 const RIGHT: &str = "right";
@@ -38,9 +36,9 @@ pub struct TemporalJoinSpec {
     /// INNER or LEFT.
     pub kind: JoinKind,
     /// The rows.
-    pub left: TemporalJoinSide,
+    pub left: TimedSide,
     /// The versions; its keys name one row at a time.
-    pub right: TemporalJoinSide,
+    pub right: TimedSide,
     /// For each key whether NULL equals NULL.
     pub null_safe: Vec<bool>,
     /// What else a row and its version must satisfy, over the left columns, then the right ones.
@@ -58,18 +56,9 @@ pub struct TemporalJoinOperator {
     keys: GroupTable,
     probes: Probes,
     versions: Versions,
-    /// Watermarks that have come and have fired nothing yet, rising.
-    pending: Vec<EventTime>,
-    /// The last watermark that came.
-    watermark: EventTime,
-    work: VecDeque<Work>,
+    watermarks: WatermarkQueue,
+    work: VecDeque<TimedWork>,
     firing: Option<Firing>,
-}
-
-/// What is to be done, in this order.
-enum Work {
-    Rows(InputIndex, ChangelogBatch),
-    Fire(Vec<EventTime>),
 }
 
 /// Watermarks whose rows are on their way out.
@@ -83,59 +72,23 @@ impl TemporalJoinOperator {
     /// An operator as `spec` says.
     pub fn new(spec: TemporalJoinSpec, backend: &dyn StateBackend) -> Result<Self> {
         let left = &spec.left;
-        let types: Vec<DataType> = left
-            .keys
-            .iter()
-            .map(|key| left.schema.fields[*key].logical_type.to_arrow())
-            .collect();
         Ok(TemporalJoinOperator {
             schema: spec.output.to_arrow(),
-            keys: backend.group_table(&types, 0)?,
+            keys: backend.group_table(&left.key_types(), 0)?,
             probes: Probes::new(left.schema.to_arrow(), left.time),
             versions: Versions::new(spec.right.schema.to_arrow(), spec.right.time),
-            pending: Vec::new(),
-            watermark: EventTime::MIN,
+            watermarks: WatermarkQueue::new(),
             work: VecDeque::new(),
             firing: None,
             spec,
         })
     }
 
-    fn side(&self, input: InputIndex) -> &TemporalJoinSide {
+    fn side(&self, input: InputIndex) -> &TimedSide {
         match input {
             InputIndex::FIRST => &self.spec.left,
             _ => &self.spec.right,
         }
-    }
-
-    fn note_watermark(&mut self, watermark: EventTime) {
-        if watermark > self.watermark {
-            self.watermark = watermark;
-            self.pending.push(watermark);
-        }
-    }
-
-    /// Cuts a batch where a late row comes behind watermarks that have not fired.
-    fn plan(&mut self, ctx: &Context, input: InputIndex, batch: ChangelogBatch) -> Result<()> {
-        let times = row_times(&batch.rows, self.side(input).time)?;
-        let rows = |from: usize, to: usize| Work::Rows(input, batch.slice(from, to - from));
-        let mut from = 0;
-        for slice in batch.by_steps(ctx.watermark()) {
-            self.note_watermark(slice.watermark);
-            let times = &times[slice.offset..slice.offset + slice.length];
-            let watermark = self.watermark.millis();
-            let is_late = |time: &i64| *time <= watermark;
-            if !self.pending.is_empty() && times.iter().any(is_late) {
-                if slice.offset > from {
-                    self.work.push_back(rows(from, slice.offset));
-                }
-                let fire = Work::Fire(std::mem::take(&mut self.pending));
-                self.work.push_back(fire);
-                from = slice.offset;
-            }
-        }
-        self.work.push_back(rows(from, batch.num_rows()));
-        Ok(())
     }
 
     fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
@@ -145,8 +98,8 @@ impl TemporalJoinOperator {
             }
             match self.work.pop_front() {
                 None => return Ok(Flow::Done),
-                Some(Work::Rows(input, batch)) => self.add(input, &batch)?,
-                Some(Work::Fire(watermarks)) => {
+                Some(TimedWork::Rows(input, batch)) => self.add(input, &batch)?,
+                Some(TimedWork::Fire(watermarks)) => {
                     self.firing = Some(Firing {
                         due: self.probes.take_due(&watermarks),
                         watermarks,
@@ -312,8 +265,11 @@ impl Operator for TemporalJoinOperator {
         batch: ChangelogBatch,
         out: &mut Output,
     ) -> Result<Flow> {
-        self.watermark = self.watermark.max(ctx.watermark());
-        self.plan(ctx, input, batch)?;
+        // A row can tell a watermark from a lower one where it comes behind it: then it meets other versions.
+        let times = row_times(&batch.rows, self.side(input).time)?;
+        let before = ctx.watermark();
+        self.watermarks
+            .rows(before, input, &batch, &times, &mut self.work);
         self.work_off(ctx, out)
     }
 
@@ -323,11 +279,7 @@ impl Operator for TemporalJoinOperator {
         watermark: EventTime,
         out: &mut Output,
     ) -> Result<Flow> {
-        self.note_watermark(watermark);
-        if !self.pending.is_empty() {
-            let fire = Work::Fire(std::mem::take(&mut self.pending));
-            self.work.push_back(fire);
-        }
+        self.watermarks.watermark(watermark, &mut self.work);
         self.work_off(ctx, out)
     }
 
@@ -337,7 +289,7 @@ impl Operator for TemporalJoinOperator {
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         debug_assert!(
-            self.pending.is_empty(),
+            self.watermarks.is_empty(),
             "a watermark follows every batch with steps, before a barrier does"
         );
         let max_parallelism = ctx.subtask().max_parallelism;
@@ -348,7 +300,7 @@ impl Operator for TemporalJoinOperator {
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.watermark = ctx.watermark();
+        self.watermarks.restore(ctx.watermark());
         for batch in snapshot.batches(LEFT) {
             let (rows, kinds, hashes) = self.probes.of_snapshot(batch)?;
             self.add_rows(InputIndex::FIRST, &rows, &kinds, &hashes)?;

@@ -30,7 +30,7 @@ fn join(kind: JoinKind, null_safe: bool, with_condition: bool) -> TemporalJoinOp
     let context = ExpressionContext {
         time_zone: TimeZone::UTC,
     };
-    let side = |schema: &Schema| TemporalJoinSide {
+    let side = |schema: &Schema| TimedSide {
         schema: schema.clone(),
         time: 2,
         keys: vec![0],

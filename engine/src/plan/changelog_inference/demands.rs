@@ -33,51 +33,45 @@ pub(super) enum Asks {
 
 /// The demands on the nodes of a plan. `absorbed`: the filters that ChangelogNormalize takes over, which then ask for full rows only.
 pub(super) fn demands(plan: &ExecPlan, absorbed: &[NodeId]) -> Demands {
+    let must_pass = |node: &ExecNode| {
+        updates(node) && !absorbed.contains(&node.id) && must_pass_old_rows(plan, node)
+    };
     let mut demands = Demands {
-        update_before: plan
-            .nodes
-            .iter()
-            .map(|node| {
-                updates(node) && !absorbed.contains(&node.id) && must_pass_old_rows(plan, node)
-            })
-            .collect(),
+        update_before: plan.nodes.iter().map(must_pass).collect(),
         full_deletes: vec![false; plan.nodes.len()],
     };
-    let consumers = plan.consumers();
-    loop {
-        let before = demands.update_before.clone();
-        for node in plan.nodes.iter().rev() {
-            ask_inputs(plan, node, &mut demands);
-        }
-        for node in &plan.nodes {
-            for (consumer, input) in &consumers[node.id.0] {
-                let consumer = plan.node(*consumer);
-                if demands.update_before[node.id.0]
-                    && updates(consumer)
-                    && asks_old_rows(plan, consumer, *input) == Asks::AsConsumers
-                {
-                    demands.update_before[consumer.id.0] = true;
-                }
-            }
-        }
-        if demands.update_before == before {
-            break;
-        }
-    }
+    while spread_old_rows(plan, &mut demands.update_before) {}
     for node in plan.nodes.iter().rev() {
         ask_full_deletes(plan, node, absorbed, &mut demands);
     }
     demands
 }
 
-fn ask_inputs(plan: &ExecPlan, node: &ExecNode, demands: &mut Demands) {
+/// One round of both steps: what is asked goes down, what is given goes up. Says whether that changed anything.
+fn spread_old_rows(plan: &ExecPlan, update_before: &mut [bool]) -> bool {
+    let before = update_before.to_vec();
+    for node in plan.nodes.iter().rev() {
+        ask_inputs(plan, node, update_before);
+    }
+    for node in plan.nodes.iter().filter(|node| updates(node)) {
+        let given = |(position, input): (usize, &NodeId)| {
+            update_before[input.0] && asks_old_rows(plan, node, position) == Asks::AsConsumers
+        };
+        if node.inputs.iter().enumerate().any(given) {
+            update_before[node.id.0] = true;
+        }
+    }
+    *before != *update_before
+}
+
+fn ask_inputs(plan: &ExecPlan, node: &ExecNode, update_before: &mut [bool]) {
     for (position, input) in node.inputs.iter().enumerate() {
         let asked = match asks_old_rows(plan, node, position) {
             Asks::Always => true,
-            Asks::AsConsumers => demands.update_before[node.id.0],
+            Asks::AsConsumers => update_before[node.id.0],
             Asks::Never | Asks::Without => false,
         };
-        demands.update_before[input.0] |= asked && updates(plan.node(*input));
+        update_before[input.0] |= asked && updates(plan.node(*input));
     }
 }
 
@@ -149,23 +143,17 @@ fn takes_by_key(sink: &SinkNode, input: &ExecNode) -> bool {
 fn ask_full_deletes(plan: &ExecPlan, node: &ExecNode, absorbed: &[NodeId], demands: &mut Demands) {
     for (position, input) in node.inputs.iter().enumerate() {
         let input = plan.node(*input);
-        let passes = |kind: &ExecNodeKind| {
-            matches!(
-                kind,
-                ExecNodeKind::Calc(_)
-                    | ExecNodeKind::Exchange(_)
-                    | ExecNodeKind::WatermarkAssigner(_)
-                    | ExecNodeKind::MiniBatchAssigner(_)
-                    | ExecNodeKind::Union(_)
-            )
-        };
         let asked = match &node.kind {
             ExecNodeKind::Calc(calc)
                 if absorbed.contains(&node.id) || !keeps_whole_keys(calc, input) =>
             {
                 true
             }
-            kind if passes(kind) => demands.full_deletes[node.id.0],
+            ExecNodeKind::Calc(_)
+            | ExecNodeKind::Exchange(_)
+            | ExecNodeKind::WatermarkAssigner(_)
+            | ExecNodeKind::MiniBatchAssigner(_)
+            | ExecNodeKind::Union(_) => demands.full_deletes[node.id.0],
             ExecNodeKind::Sink(_) => asks_old_rows(plan, node, position) != Asks::Never,
             _ => true,
         };

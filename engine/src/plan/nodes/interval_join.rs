@@ -7,8 +7,8 @@ use super::window_join::{JoinKey, join_condition};
 use crate::expr::Expression;
 use crate::types::JoinKind;
 
-/// Joins rows of equal keys where `left time + lower_bound <= … `: `right time + lower_bound_ms <= left time <= right time +
-/// upper_bound_ms`. Output: left columns, then right ones.
+/// Joins rows of equal keys where `lower_bound_ms <= left time - right time <= upper_bound_ms`. Output: left columns, then right
+/// ones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IntervalJoinNode {
     /// INNER, LEFT, RIGHT or FULL.
@@ -30,6 +30,13 @@ pub struct IntervalJoinNode {
 }
 
 impl IntervalJoinNode {
+    /// Whether a watermark shows in the result where no row is late by it: rows are padded between watermarks, or a row may be
+    /// without hope while its own time is still to come.
+    pub(crate) fn feels_every_watermark(&self) -> bool {
+        self.is_event_time
+            && (self.kind != JoinKind::Inner || self.lower_bound_ms > 0 || self.upper_bound_ms < 0)
+    }
+
     pub(crate) fn attributes(&self, scope: &Scope) -> Attributes {
         vec![
             ("joinType", format!("{:?}Join", self.kind)),

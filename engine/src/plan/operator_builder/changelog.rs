@@ -1,12 +1,14 @@
 //! Operators that mend changelogs.
 
 use super::{Build, OperatorBuilder};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::compile;
 use crate::operators::{
-    ChangelogNormalizeOperator, ChangelogNormalizeSpec, DropUpdateBeforeOperator,
+    ChangelogNormalizeOperator, ChangelogNormalizeSpec, DropUpdateBeforeOperator, OnConflict,
+    SinkUpsertMaterializerOperator, SinkUpsertMaterializerSpec,
 };
 use crate::plan::exec_node::ExecNode;
+use crate::plan::logical;
 use crate::plan::nodes::{ChangelogNormalizeNode, SinkUpsertMaterializerNode};
 use crate::state::TimeToLive;
 use crate::types::RowKind;
@@ -41,9 +43,25 @@ impl OperatorBuilder<'_> {
     pub(super) fn sink_upsert_materializer(
         &self,
         node: &ExecNode,
-        _: &SinkUpsertMaterializerNode,
+        materializer: &SinkUpsertMaterializerNode,
     ) -> Result<Build> {
-        Err(Error::unsupported(node.kind.name()))
+        let spec = SinkUpsertMaterializerSpec {
+            table: materializer.table.clone(),
+            schema: node.schema.clone(),
+            primary_key: materializer.primary_key.clone(),
+            upsert_key: materializer.upsert_key.clone(),
+            on_conflict: match materializer.on_conflict {
+                Some(logical::OnConflict::DoNothing) => OnConflict::Nothing,
+                Some(logical::OnConflict::DoError) => OnConflict::Error,
+                Some(logical::OnConflict::DoDeduplicate) | None => OnConflict::Deduplicate,
+            },
+            compacts_at_checkpoints: materializer.compacts_at_checkpoints,
+            time_to_live: TimeToLive::of_millis(self.state_ttl_ms),
+        };
+        Ok(Box::new(move |_| {
+            let operator = SinkUpsertMaterializerOperator::new(spec.clone())?;
+            Ok(Box::new(operator))
+        }))
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::{Build, OperatorBuilder};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::operators::{
     GroupAggregateOperator, GroupAggregateSpec as OperatorSpec, LocalGroupAggregateOperator,
+    MiniBatchAssignerOperator,
 };
 use crate::plan::exec_node::{ExecNode, NodeId};
 use crate::plan::nodes::{
@@ -18,10 +19,16 @@ use crate::types::{RowKind, Schema};
 impl OperatorBuilder<'_> {
     pub(super) fn mini_batch_assigner(
         &self,
-        node: &ExecNode,
-        _: &MiniBatchAssignerNode,
+        _: &ExecNode,
+        assigner: &MiniBatchAssignerNode,
     ) -> Result<Build> {
-        Err(Error::unsupported(node.kind.name()))
+        let (interval_ms, event_time) = (assigner.interval_ms, assigner.is_event_time);
+        Ok(Box::new(move |_| {
+            Ok(Box::new(MiniBatchAssignerOperator::new(
+                interval_ms,
+                event_time,
+            )))
+        }))
     }
 
     pub(super) fn group_aggregate(

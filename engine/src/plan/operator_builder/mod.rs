@@ -18,11 +18,11 @@ use crate::expr::{ExpressionContext, compile};
 use crate::operators::{
     AggregatePhase, CalcOperator, CalcSpec, CorrelateOperator, CorrelateSpec, ExpandOperator,
     JoinCondition, KeepRow, LocalWindowAggregateOperator, NotNullEnforcer, Operator,
-    SessionWindowAggregateOperator, SessionWindowTableFunctionOperator, SinkOperator,
-    SourceOperator, Subtask, UnionOperator, ValuesSource, WatermarkAssignerSpec,
-    WindowAggregateOperator, WindowDeduplicateOperator, WindowDeduplicateSpec, WindowJoinOperator,
-    WindowJoinSide, WindowJoinSpec, WindowRankOperator, WindowRankSpec,
-    WindowTableFunctionOperator, local_output_schema,
+    SessionWindowAggregateOperator, SessionWindowTableFunctionOperator, SinkOperator, SinkSpec,
+    SourceOperator, Subtask, TypeLengthEnforcer, UnionOperator, ValuesSource,
+    WatermarkAssignerSpec, WindowAggregateOperator, WindowDeduplicateOperator,
+    WindowDeduplicateSpec, WindowJoinOperator, WindowJoinSide, WindowJoinSpec, WindowRankOperator,
+    WindowRankSpec, WindowTableFunctionOperator, local_output_schema,
 };
 use crate::plan::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
 use crate::plan::nodes::{
@@ -32,7 +32,7 @@ use crate::plan::nodes::{
 };
 use crate::runtime::SourceNode;
 use crate::state::{HashMapStateBackend, StateBackend};
-use crate::types::{Schema, TimeZone};
+use crate::types::{RowKind, Schema, TimeZone};
 use crate::watermark::WatermarkStrategy;
 use crate::window::{WindowAggregateSpec, WindowInput, WindowKind, WindowSpec};
 
@@ -87,7 +87,7 @@ impl<'a> OperatorBuilder<'a> {
             connectors,
             context,
             backend: Arc::new(HashMapStateBackend),
-            mini_batch_rows: mini_batch_rows(config),
+            mini_batch_rows: config.mini_batch_rows(),
             mini_batch_latency_ms: config
                 .duration("table.exec.mini-batch.allow-latency")
                 .as_millis() as u64,
@@ -96,21 +96,6 @@ impl<'a> OperatorBuilder<'a> {
             select_sink,
         })
     }
-}
-
-fn mini_batch_rows(config: &SessionConfig) -> Option<usize> {
-    let is_on = |value: &str| value.eq_ignore_ascii_case("true");
-    if !config
-        .get("table.exec.mini-batch.enabled")
-        .is_some_and(is_on)
-    {
-        return None;
-    }
-    let size = config
-        .get("table.exec.mini-batch.size")?
-        .parse::<i64>()
-        .ok()?;
-    usize::try_from(size).ok().filter(|size| *size > 0)
 }
 
 impl OperatorBuilder<'_> {
@@ -206,9 +191,7 @@ impl OperatorBuilder<'_> {
             ExecNodeKind::Correlate(correlate) => self.correlate(node, correlate),
             ExecNodeKind::Union(_) => self.union(node),
             ExecNodeKind::Sink(sink) => self.sink(node, sink),
-            ExecNodeKind::LateRowsSink(sink) => {
-                self.table_sink(&sink.table, Vec::new(), NotNullEnforcer::Error)
-            }
+            ExecNodeKind::LateRowsSink(sink) => self.table_sink(&sink.table, SinkSpec::AS_THEY_ARE),
             ExecNodeKind::WindowTableFunction(function) => {
                 self.window_table_function(node, function)
             }
@@ -523,35 +506,57 @@ impl OperatorBuilder<'_> {
     }
 
     fn sink(&self, node: &ExecNode, sink: &SinkNode) -> Result<Build> {
-        let not_null: Vec<(usize, String)> = sink
-            .not_null
-            .iter()
-            .map(|column| (*column, node.schema.fields[*column].name.clone()))
-            .collect();
-        let enforcer = match sink.enforcer {
-            nodes::NotNullEnforcer::Error => NotNullEnforcer::Error,
-            nodes::NotNullEnforcer::Drop => NotNullEnforcer::Drop,
-        };
+        let spec = self.sink_spec(node, sink);
         match &sink.target {
-            SinkTarget::Table(table) => self.table_sink(table, not_null, enforcer),
+            SinkTarget::Table(table) => self.table_sink(table, spec),
             SinkTarget::Collect => {
                 let sink = self
                     .select_sink
                     .clone()
                     .ok_or_else(|| Error::internal("a SELECT needs somebody to take its rows"))?;
-                Ok(build_sink(sink, not_null, enforcer))
+                Ok(build_sink(sink, spec))
             }
         }
     }
 
-    fn table_sink(
-        &self,
-        table: &TableDescriptor,
-        not_null: Vec<(usize, String)>,
-        enforcer: NotNullEnforcer,
-    ) -> Result<Build> {
+    fn sink_spec(&self, node: &ExecNode, sink: &SinkNode) -> SinkSpec {
+        let name = |column: usize| node.schema.fields[column].name.clone();
+        let given = self.plan.node(node.inputs[0]).changelog_mode;
+        let by_key = given.contains(RowKind::UpdateBefore)
+            && !sink.changelog_mode.contains(RowKind::UpdateBefore);
+        let columns = match &sink.target {
+            SinkTarget::Table(table) => table
+                .physical
+                .fields
+                .iter()
+                .map(|field| (field.name.clone(), field.logical_type.clone()))
+                .collect(),
+            SinkTarget::Collect => Vec::new(),
+        };
+        SinkSpec {
+            not_null: sink
+                .not_null
+                .iter()
+                .map(|column| (*column, name(*column)))
+                .collect(),
+            not_null_enforcer: match sink.enforcer {
+                nodes::NotNullEnforcer::Error => NotNullEnforcer::Error,
+                nodes::NotNullEnforcer::Drop => NotNullEnforcer::Drop,
+            },
+            columns,
+            type_length_enforcer: match sink.type_length {
+                nodes::TypeLengthEnforcer::Ignore => TypeLengthEnforcer::Ignore,
+                nodes::TypeLengthEnforcer::TrimPad => TypeLengthEnforcer::TrimPad,
+                nodes::TypeLengthEnforcer::Error => TypeLengthEnforcer::Error,
+            },
+            by_key: by_key.then(|| sink.primary_key()),
+            deletes_by_key: !sink.changelog_mode.contains(RowKind::UpdateBefore),
+        }
+    }
+
+    fn table_sink(&self, table: &TableDescriptor, spec: SinkSpec) -> Result<Build> {
         let sink = self.connectors.for_table(table, None)?.create_sink(table)?;
-        Ok(build_sink(sink, not_null, enforcer))
+        Ok(build_sink(sink, spec))
     }
 
     fn input_schema(&self, node: &ExecNode) -> Schema {
@@ -564,18 +569,10 @@ fn session_start(window: &WindowSpec, window_start: usize) -> Option<usize> {
     matches!(window.kind, WindowKind::Session { .. }).then_some(window_start)
 }
 
-fn build_sink(
-    sink: Arc<dyn Sink>,
-    not_null: Vec<(usize, String)>,
-    enforcer: NotNullEnforcer,
-) -> Build {
+fn build_sink(sink: Arc<dyn Sink>, spec: SinkSpec) -> Build {
     Box::new(move |subtask| {
-        Ok(Box::new(SinkOperator::new(
-            sink.clone(),
-            subtask,
-            not_null.clone(),
-            enforcer,
-        )?))
+        let sink = sink.clone();
+        Ok(Box::new(SinkOperator::new(sink, subtask, spec.clone())?))
     })
 }
 

@@ -31,7 +31,7 @@ impl Planner<'_> {
             aggregates: packed.aggregates.clone(),
             state_ttl_ms: aggregate.state_ttl_ms,
         };
-        let node = self.group_aggregate_phases(packed.node, spec);
+        let node = self.split_group_aggregate(packed.node, spec)?;
         Ok(self.grouped(id, aggregate, &packed, node))
     }
 

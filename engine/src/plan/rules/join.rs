@@ -57,7 +57,7 @@ impl Planner<'_> {
         if let Some(window) = self.joined_window(join, &inputs)? {
             return self.window_join(id, join, inputs, window);
         }
-        if let Some(bounds) = self.time_bounds(join, &inputs)? {
+        if let Some(bounds) = self.time_bounds(id, join) {
             return self.interval_join(id, join, inputs, bounds);
         }
         self.regular_join(id, join, inputs)
@@ -114,7 +114,7 @@ impl Planner<'_> {
     }
 
     /// One side with its keys as last columns; says where they are.
-    fn side<'e>(
+    pub(super) fn side<'e>(
         &mut self,
         mut relation: Relation,
         keys: impl Iterator<Item = &'e Expression>,

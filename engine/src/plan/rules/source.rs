@@ -185,8 +185,8 @@ fn watermark_options(table: &TableSpec) -> std::collections::BTreeMap<String, St
         .collect()
 }
 
-/// Tells the assigners whether somebody sees every watermark: an expression that reads CURRENT_WATERMARK, or a temporal join,
-/// which emits rows in the order in which watermarks make them due.
+/// Tells the assigners whether somebody sees every watermark: an expression that reads CURRENT_WATERMARK, or a join that emits
+/// rows in the order in which watermarks make them due.
 pub(crate) fn mark_readers_of_watermarks(plan: &mut ExecPlan) {
     let everywhere = plan
         .nodes
@@ -195,7 +195,12 @@ pub(crate) fn mark_readers_of_watermarks(plan: &mut ExecPlan) {
         .any(|expression: &Expression| expression.calls("CURRENT_WATERMARK"));
     let mut reads = vec![everywhere; plan.nodes.len()];
     for node in plan.nodes.iter().rev() {
-        if reads[node.id.0] || matches!(node.kind, ExecNodeKind::TemporalJoin(_)) {
+        let in_order = match &node.kind {
+            ExecNodeKind::TemporalJoin(_) => true,
+            ExecNodeKind::IntervalJoin(join) => join.feels_every_watermark(),
+            _ => false,
+        };
+        if reads[node.id.0] || in_order {
             node.inputs.iter().for_each(|input| reads[input.0] = true);
         }
     }

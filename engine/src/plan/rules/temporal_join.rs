@@ -30,7 +30,7 @@ impl Planner<'_> {
         }
         let left = &self.schema(self.graph.nodes[id].inputs[0]).fields[as_of];
         if left.time_attribute == Some(TimeAttribute::Proctime) {
-            return Err(Error::unsupported("a lookup join").at(join.position.0));
+            return self.lookup_join(id, join);
         }
         let left_type = left.logical_type.clone();
         let version_time = join.version_time().ok_or_else(|| without_row_time(join))?;

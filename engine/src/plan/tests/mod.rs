@@ -3,6 +3,7 @@
 mod calcs;
 mod changelog;
 mod fields;
+mod group_aggregates;
 mod joins;
 mod late_rows;
 mod ranks;

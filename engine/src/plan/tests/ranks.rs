@@ -118,15 +118,8 @@ fn one_row_by_event_time_is_a_deduplication() {
 }
 
 #[test]
-fn a_top_n_without_window_or_bound_is_refused() {
+fn a_row_number_without_a_bound_is_refused() {
     let updating = numbered(scan(table("t")), &["k"], &[("v", true)]);
-    let error = refused(filter(updating.clone(), |s| {
-        call("<=", column(s, "rn"), number(3))
-    }));
-    assert!(
-        error.contains("line 2, column 9: Top-N without a window"),
-        "{error}"
-    );
     let error = refused(updating);
     assert!(
         error.contains("without an upper bound") && error.contains("WHERE rn <= 10"),
@@ -134,4 +127,52 @@ fn a_top_n_without_window_or_bound_is_refused() {
     );
     let error = refused(ranked(&|rn| call(">", rn, number(3))));
     assert!(error.contains("has no upper bound"), "{error}");
+}
+
+#[test]
+fn without_a_window_one_row_by_event_time_is_a_deduplication() {
+    for (descending, keep) in [(true, "LastRow"), (false, "FirstRow")] {
+        let numbered = numbered(scan(table("t")), &["k"], &[("ts", descending)]);
+        let query = columns(
+            filter(numbered, |s| call("=", column(s, "rn"), number(1))),
+            &["k", "v"],
+        );
+        check(&explained(query), &"
+            Calc(select=[k, v])
+            +- Deduplicate(keep=[KEEP], key=[k], order=[ROWTIME])
+               +- Exchange(distribution=[hash[k]])
+                  +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
+                     +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[k, v, ts])
+        ".replace("KEEP", keep));
+    }
+}
+
+#[test]
+fn with_its_number_or_by_another_column_it_is_a_top_n() {
+    let text = |order: &str, output: &[&str]| {
+        let numbered = numbered(scan(table("t")), &["k"], &[(order, true)]);
+        let first = filter(numbered, |s| call("=", column(s, "rn"), number(1)));
+        explained(columns(first, output))
+    };
+    assert!(
+        text("ts", &["k", "rn"]).contains(
+            "Rank(strategy=[AppendFastStrategy], rankType=[ROW_NUMBER], rankRange=[rankStart=1, rankEnd=1], \
+             partitionBy=[k], orderBy=[ts DESC], select=[k, ts, rn])"
+        ),
+        "{}",
+        text("ts", &["k", "rn"])
+    );
+    assert!(
+        text("v", &["k"]).contains("orderBy=[v DESC], select=[k, v])"),
+        "{}",
+        text("v", &["k"])
+    );
+}
+
+#[test]
+fn the_last_rank_may_be_a_column() {
+    let numbered = numbered(scan(table("t")), &["k"], &[("v", true)]);
+    let query = filter(numbered, |s| call("<=", column(s, "rn"), column(s, "w")));
+    let text = explained(columns(query, &["k"]));
+    assert!(text.contains("rankRange=[rankEnd=w]"), "{text}");
 }

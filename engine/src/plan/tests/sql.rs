@@ -186,11 +186,37 @@ fn a_collection_is_unnested_only_for_rows_that_stay() {
 #[test]
 fn refusals_show_their_place() {
     let text = tree(
-        "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))\nGROUP BY window_start",
+        "SELECT channel, COUNT(*) AS n FROM bid\nGROUP BY GROUPING SETS ((channel), (channel))",
     );
+    assert!(text.contains("the same grouping set twice"), "{text}");
+    assert!(text.contains("2 | GROUP BY GROUPING SETS"), "{text}");
+}
+
+#[test]
+fn a_set_operation_is_a_join_in_which_nulls_are_equal() {
+    let text = tree("SELECT id FROM person EXCEPT SELECT seller FROM auction");
     assert!(
-        text.contains("2 | GROUP BY window_start\n  |          ^"),
+        text.contains("Join(joinType=[AntiJoin], where=[(id IS NOT DISTINCT FROM seller)]"),
         "{text}"
     );
-    assert!(text.contains("hint: add window_end to GROUP BY"), "{text}");
+    assert!(text.contains("GroupAggregate(groupBy=[id]"), "{text}");
+    let text = tree("SELECT id FROM person INTERSECT ALL SELECT seller FROM auction");
+    assert!(text.contains("Union("), "{text}");
+    assert!(text.contains("Correlate("), "{text}");
+}
+
+#[test]
+fn a_scalar_subquery_is_joined_by_what_it_refers_to() {
+    let text = tree(
+        "SELECT id, (SELECT MAX(initialBid) FROM auction WHERE seller = p.id) AS bid FROM person p",
+    );
+    assert!(
+        text.contains("Join(joinType=[LeftJoin], where=[(id = $key0)]"),
+        "{text}"
+    );
+    assert!(text.contains("GroupAggregate(groupBy=[seller]"), "{text}");
+    assert!(
+        text.contains("rightInputSpec=[JoinKeyContainsUniqueKey]"),
+        "{text}"
+    );
 }

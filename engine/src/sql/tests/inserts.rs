@@ -98,3 +98,27 @@ fn statement_sets_are_one_job() {
         &["gives 1 columns"],
     );
 }
+
+#[test]
+fn what_happens_to_rows_of_one_primary_key_is_said_behind_the_query() {
+    for action in ["NOTHING", "ERROR", "DEDUPLICATE"] {
+        let inserted = plan(&format!(
+            "INSERT INTO out1 SELECT auction, name FROM bid JOIN person ON auction = id ON CONFLICT DO {action}"
+        ));
+        let first = inserted.lines().next();
+        let expected = format!("Insert out1 ON CONFLICT DO {action}");
+        assert_eq!(first, Some(expected.as_str()));
+    }
+    let values = plan("INSERT INTO out1 VALUES (1, 'a') on conflict do nothing");
+    assert!(values.starts_with("Insert out1 ON CONFLICT DO NOTHING"));
+    refused(
+        "INSERT INTO out1 SELECT id, name FROM person ON CONFLICT DO UPDATE",
+        "UPDATE",
+        &["ON CONFLICT DO UPDATE is not known", "DO DEDUPLICATE"],
+    );
+    refused(
+        "INSERT INTO out1 ON CONFLICT DO NOTHING SELECT id, name FROM person",
+        "ON CONFLICT",
+        &["ON CONFLICT stands behind the query"],
+    );
+}

@@ -188,3 +188,54 @@ fn subqueries_filter_their_own_rows() {
         &["no column \"nope\""],
     );
 }
+
+/// The times of the sides of the joins of a query, from the outermost one on, left inputs first.
+fn times_of(sql: &str) -> Vec<[Option<u64>; 2]> {
+    use crate::plan::logical::{LogicalPlan, Statement};
+    use crate::sql::StatementResult;
+
+    fn collect(plan: &LogicalPlan, times: &mut Vec<[Option<u64>; 2]>) {
+        match plan {
+            LogicalPlan::Project(project) => collect(&project.input, times),
+            LogicalPlan::Join(join) => {
+                times.push(join.state_ttl_ms);
+                collect(&join.left, times);
+                collect(&join.right, times);
+            }
+            _ => {}
+        }
+    }
+    let Ok(StatementResult::Job(Statement::Select(plan))) = session().execute(sql) else {
+        panic!("{sql} is no query");
+    };
+    let mut times = Vec::new();
+    collect(&plan, &mut times);
+    times
+}
+
+#[test]
+fn state_ttl_goes_to_the_side_that_is_the_table() {
+    assert_eq!(
+        times_of(
+            "SELECT /*+ STATE_TTL('b' = '1 d', 'person' = '2 h') */ b.auction FROM bid b JOIN person ON b.bidder = person.id"
+        ),
+        [[Some(86_400_000), Some(7_200_000)]]
+    );
+    assert_eq!(
+        times_of(
+            "SELECT /*+ STATE_TTL('b' = '1 d', 'p' = '2 h'), STATE_TTL('q' = '3 s') */ b.auction FROM bid b \
+             JOIN person p ON b.bidder = p.id JOIN person q ON b.auction = q.id"
+        ),
+        [[None, Some(3_000)], [Some(86_400_000), Some(7_200_000)]]
+    );
+    refused(
+        "SELECT /*+ STATE_TTL('bid' = '1 d') */ b.auction FROM bid b",
+        "/*+",
+        &["STATE_TTL names \"bid\"", "tables: b"],
+    );
+    refused(
+        "SELECT /*+ STATE_TTL('bid' = 'long') */ auction FROM bid",
+        "/*+",
+        &["'long' is no duration"],
+    );
+}

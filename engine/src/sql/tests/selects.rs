@@ -152,12 +152,8 @@ fn union_all_casts_to_common_types_and_keeps_shared_time_attributes() {
         "SELECT 1, 2",
         &["have 1 and 2 columns"],
     );
-    assert_eq!(
-        plan("SELECT auction FROM bid UNION SELECT bidder FROM bid")
-            .lines()
-            .nth(1),
-        Some("  Aggregate by [$0]")
-    );
+    let once = plan("SELECT auction FROM bid UNION SELECT bidder FROM bid");
+    assert!(once.starts_with("Aggregate by [0]\n  Union"), "{once}");
 }
 
 #[test]

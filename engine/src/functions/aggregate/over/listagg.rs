@@ -69,7 +69,7 @@ impl OverFunction for ListaggFunction {
     fn save(&self, groups: &Groups) -> Result<Vec<ArrayRef>> {
         let lists = groups.map(|group| &self.texts[group]);
         let of = |part: fn(&Text) -> &str| -> Result<ArrayRef> {
-            let texts = lists.iter().copied().flatten().map(part);
+            let texts: Vec<&str> = lists.iter().copied().flatten().map(part).collect();
             let texts = StringArray::from_iter_values(texts);
             let field = Arc::new(Field::new("item", texts.data_type().clone(), true));
             let offsets = OffsetBuffer::from_lengths(lists.iter().map(|list| list.len()));

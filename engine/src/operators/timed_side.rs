@@ -1,22 +1,30 @@
-//! One input of a temporal join: its columns, its time, its key.
+//! One input of a join on time: its columns, its time, its key.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::datatypes::TimestampMillisecondType;
+use arrow::datatypes::{DataType, TimestampMillisecondType};
 
 use crate::error::{Error, Result};
 use crate::state::GroupTable;
 use crate::types::Schema;
 
-/// One input of a temporal join.
+/// One input of a temporal or an interval join.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TemporalJoinSide {
+pub struct TimedSide {
     /// Its columns.
     pub schema: Schema,
     /// The column of its time.
     pub time: usize,
     /// The columns that equal those of the other side, in the same order; rows are dealt by them.
     pub keys: Vec<usize>,
+}
+
+impl TimedSide {
+    /// The Arrow types of the keys.
+    pub(super) fn key_types(&self) -> Vec<DataType> {
+        let fields = self.keys.iter().map(|key| &self.schema.fields[*key]);
+        fields.map(|field| field.logical_type.to_arrow()).collect()
+    }
 }
 
 /// The times of rows, in milliseconds. NULL is refused: such a row has no place in time.
@@ -27,7 +35,7 @@ pub(super) fn row_times(rows: &RecordBatch, column: usize) -> Result<ScalarBuffe
     if times.null_count() > 0 {
         let name = rows.schema().field(column).name().clone();
         return Err(Error::data(format!(
-            "a row of a temporal join has NULL as its time: column \"{name}\""
+            "a row of a join on time has NULL as its time: column \"{name}\""
         ))
         .hint(format!("leave such rows out: WHERE {name} IS NOT NULL")));
     }

@@ -1,0 +1,338 @@
+//! The rows of each primary key in order of arrival: each found, added and removed in constant time.
+//!
+//! Rows lie in a slab and are linked by their ids, twice: with the rows of the same primary key, and with equal rows (rows of one name),
+//! of which the oldest goes first. Both chains are columns indexed by row id, so nothing is allocated for a row.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt16Array};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt8Type};
+
+use crate::error::Result;
+use crate::state::{GroupTable, KEY_GROUP_COLUMN, RowSlab, TimeToLive};
+use crate::stream::{KeyGroup, KeyHashes};
+use crate::types::ProcessingTime;
+
+/// No row.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Tables with fewer keys are never cleaned up.
+const CLEAN_UP_KEYS: usize = 1024;
+
+/// In a snapshot: the row is one of its key, the sink shows it, both.
+const LISTED: u8 = 1;
+const SHOWN: u8 = 2;
+
+/// See the module.
+pub(super) struct RowHistory {
+    primary_key: Vec<usize>,
+    /// The columns that tell rows of one primary key apart, the primary key included.
+    name: Vec<usize>,
+    keys: GroupTable,
+    names: GroupTable,
+    slab: RowSlab,
+    /// By row.
+    links: Vec<Link>,
+    /// By primary key.
+    lists: Vec<List>,
+    /// By name: its oldest and its newest row.
+    same: Vec<(u32, u32)>,
+    clean_up_at: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    key: u32,
+    name: u32,
+    previous: u32,
+    next: u32,
+    next_same: u32,
+    listed: bool,
+}
+
+/// The rows of one primary key.
+#[derive(Debug, Clone, Copy)]
+struct List {
+    first: u32,
+    last: u32,
+    /// What the sink shows, where that is decided later than rows come; it need not be listed any more.
+    shown: u32,
+    expiry: i64,
+}
+
+const EMPTY: List = List {
+    first: NONE,
+    last: NONE,
+    shown: NONE,
+    expiry: i64::MAX,
+};
+
+/// For each row of a batch its primary key and its name, as numbers.
+pub(super) struct Resolved {
+    pub(super) keys: Vec<u32>,
+    pub(super) names: Vec<u32>,
+}
+
+impl RowHistory {
+    /// No rows. `name`: the columns that name a row.
+    pub(super) fn new(schema: SchemaRef, primary_key: Vec<usize>, name: &[usize]) -> Result<Self> {
+        let name = [&primary_key[..], name].concat();
+        let types = |columns: &[usize]| -> Vec<DataType> {
+            let types = columns
+                .iter()
+                .map(|column| schema.field(*column).data_type());
+            types.cloned().collect()
+        };
+        Ok(RowHistory {
+            keys: GroupTable::new(&types(&primary_key))?,
+            names: GroupTable::new(&types(&name))?,
+            slab: RowSlab::new(schema),
+            primary_key,
+            name,
+            links: Vec::new(),
+            lists: Vec::new(),
+            same: Vec::new(),
+            clean_up_at: CLEAN_UP_KEYS,
+        })
+    }
+
+    /// Which primary key and which name each row has; valid until [`RowHistory::clean_up`].
+    pub(super) fn resolve(&mut self, rows: &RecordBatch, key_hashes: &[u64]) -> Result<Resolved> {
+        let (mut keys, mut names) = (Vec::new(), Vec::new());
+        let columns = |indices: &[usize]| -> Vec<ArrayRef> {
+            indices
+                .iter()
+                .map(|index| rows.column(*index).clone())
+                .collect()
+        };
+        self.keys
+            .resolve(&columns(&self.primary_key), key_hashes, &mut keys)?;
+        let name_hashes = KeyHashes::of(rows, &self.name)?;
+        self.names
+            .resolve(&columns(&self.name), name_hashes.values(), &mut names)?;
+        self.lists.resize(self.keys.len(), EMPTY);
+        self.same.resize(self.names.len(), (NONE, NONE));
+        Ok(Resolved { keys, names })
+    }
+
+    /// Keeps rows of a batch, in no list yet; returns their ids.
+    pub(super) fn store(&mut self, rows: &RecordBatch, indices: &[u32]) -> Result<Vec<u32>> {
+        let mut ids = Vec::with_capacity(indices.len());
+        self.slab.insert_some(rows, indices, &mut ids)?;
+        let unlinked = Link {
+            key: NONE,
+            name: NONE,
+            previous: NONE,
+            next: NONE,
+            next_same: NONE,
+            listed: false,
+        };
+        self.links
+            .resize(self.slab.capacity().max(self.links.len()), unlinked);
+        Ok(ids)
+    }
+
+    /// Forgets rows that are in no list.
+    pub(super) fn forget(&mut self, rows: &[u32]) -> Result<()> {
+        self.slab.remove(rows)
+    }
+
+    pub(super) fn gather(&self, rows: &[u32]) -> Result<RecordBatch> {
+        self.slab.gather(rows)
+    }
+
+    /// Puts a stored row behind the others of its key.
+    pub(super) fn append(&mut self, row: u32, key: u32, name: u32) {
+        let list = &mut self.lists[key as usize];
+        let previous = std::mem::replace(&mut list.last, row);
+        match previous {
+            NONE => list.first = row,
+            previous => self.links[previous as usize].next = row,
+        }
+        let same = &mut self.same[name as usize];
+        match std::mem::replace(&mut same.1, row) {
+            NONE => same.0 = row,
+            older => self.links[older as usize].next_same = row,
+        }
+        self.links[row as usize] = Link {
+            key,
+            name,
+            previous,
+            next: NONE,
+            next_same: NONE,
+            listed: true,
+        };
+    }
+
+    /// Takes the oldest row of a name out of its lists.
+    pub(super) fn remove_oldest(&mut self, name: u32) -> Option<u32> {
+        let row = self.same[name as usize].0;
+        if row == NONE {
+            return None;
+        }
+        let link = self.links[row as usize];
+        self.links[row as usize].listed = false;
+        let same = &mut self.same[name as usize];
+        same.0 = link.next_same;
+        if same.0 == NONE {
+            same.1 = NONE;
+        }
+        let list = &mut self.lists[link.key as usize];
+        match link.previous {
+            NONE => list.first = link.next,
+            previous => self.links[previous as usize].next = link.next,
+        }
+        match link.next {
+            NONE => list.last = link.previous,
+            next => self.links[next as usize].previous = link.previous,
+        }
+        Some(row)
+    }
+
+    pub(super) fn last(&self, key: u32) -> u32 {
+        self.lists[key as usize].last
+    }
+
+    /// The rows of a key, oldest first.
+    pub(super) fn listed(&self, key: u32) -> impl Iterator<Item = u32> + '_ {
+        let next = |row: &u32| Some(self.links[*row as usize].next).filter(|row| *row != NONE);
+        let first = Some(self.lists[key as usize].first).filter(|row| *row != NONE);
+        std::iter::successors(first, next)
+    }
+
+    pub(super) fn is_listed(&self, row: u32) -> bool {
+        self.links[row as usize].listed
+    }
+
+    pub(super) fn name_of(&self, row: u32) -> u32 {
+        self.links[row as usize].name
+    }
+
+    /// The newest row of a name.
+    pub(super) fn newest(&self, name: u32) -> Option<u32> {
+        Some(self.same[name as usize].1).filter(|row| *row != NONE)
+    }
+
+    pub(super) fn shown(&self, key: u32) -> Option<u32> {
+        Some(self.lists[key as usize].shown).filter(|row| *row != NONE)
+    }
+
+    pub(super) fn show(&mut self, key: u32, row: Option<u32>) {
+        self.lists[key as usize].shown = row.unwrap_or(NONE);
+    }
+
+    pub(super) fn written(&mut self, key: u32, expiry: i64) {
+        self.lists[key as usize].expiry = expiry;
+    }
+
+    /// Takes out all rows of a key whose time is over; they are appended to `gone`.
+    pub(super) fn forget_expired(&mut self, key: u32, now: ProcessingTime, gone: &mut Vec<u32>) {
+        let list = self.lists[key as usize];
+        if !TimeToLive::is_expired(list.expiry, now) {
+            return;
+        }
+        let rows: Vec<u32> = self.listed(key).collect();
+        for row in rows {
+            gone.extend(self.remove_oldest(self.name_of(row)));
+        }
+        if list.shown != NONE && !gone.contains(&list.shown) {
+            gone.push(list.shown);
+        }
+        self.lists[key as usize] = EMPTY;
+    }
+
+    /// Gives up the ids of keys and names that lost their rows, where they are the greater part or rows may be due. Says whether
+    /// ids have changed.
+    pub(super) fn clean_up(&mut self, ttl: TimeToLive, now: ProcessingTime) -> Result<bool> {
+        if self.names.len().max(self.keys.len()) < self.clean_up_at {
+            return Ok(false);
+        }
+        let changes = ttl.is_enabled() || self.slab.len() * 2 < self.names.len();
+        if changes {
+            let rows = self.snapshot(1, now)?;
+            let name = &self.name[self.primary_key.len()..];
+            let schema = self.slab.schema().clone();
+            *self = RowHistory::new(schema, self.primary_key.clone(), name)?;
+            self.restore(&rows)?;
+        }
+        self.clean_up_at = CLEAN_UP_KEYS.max(2 * self.names.len());
+        Ok(changes)
+    }
+
+    /// The keys of which the sink shows something else than their only row.
+    pub(super) fn undecided(&self) -> Vec<u32> {
+        let is_undecided = |key: &u32| {
+            let list = &self.lists[*key as usize];
+            list.shown != list.first || list.first != list.last
+        };
+        (0..self.lists.len() as u32).filter(is_undecided).collect()
+    }
+
+    /// All rows, for a snapshot: key_group, expiry, whether listed and shown, then the columns. Rows of a key keep their order.
+    pub(super) fn snapshot(
+        &self,
+        max_parallelism: u16,
+        now: ProcessingTime,
+    ) -> Result<Vec<RecordBatch>> {
+        let (mut rows, mut groups, mut expiries, mut marks) = (vec![], vec![], vec![], vec![]);
+        for (key, list) in (0u32..).zip(&self.lists) {
+            if TimeToLive::is_expired(list.expiry, now) {
+                continue;
+            }
+            let unlisted = self.shown(key).filter(|row| !self.is_listed(*row));
+            for row in unlisted.into_iter().chain(self.listed(key)) {
+                let shown = if row == list.shown { SHOWN } else { 0 };
+                let listed = if self.is_listed(row) { LISTED } else { 0 };
+                let hash = self.keys.hashes()[key as usize];
+                rows.push(row);
+                groups.push(KeyGroup::of_hash(hash, max_parallelism).0);
+                expiries.push(list.expiry);
+                marks.push(shown | listed);
+            }
+        }
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt16Array::from(groups)),
+            Arc::new(Int64Array::from(expiries)),
+            Arc::new(UInt8Array::from(marks)),
+        ];
+        columns.extend_from_slice(self.gather(&rows)?.columns());
+        Ok(vec![RecordBatch::try_new(self.snapshot_schema(), columns)?])
+    }
+
+    /// Adds the rows of snapshots, this instance's or others'.
+    pub(super) fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        for batch in batches {
+            let expiries = batch.column(1).as_primitive::<Int64Type>().values();
+            let marks = batch.column(2).as_primitive::<UInt8Type>().values();
+            let columns = batch.columns()[3..].to_vec();
+            let rows = RecordBatch::try_new(self.slab.schema().clone(), columns)?;
+            let hashes = KeyHashes::of(&rows, &self.primary_key)?;
+            let Resolved { keys, names } = self.resolve(&rows, hashes.values())?;
+            let all: Vec<u32> = (0..rows.num_rows() as u32).collect();
+            let ids = self.store(&rows, &all)?;
+            for (at, row) in ids.into_iter().enumerate() {
+                if marks[at] & LISTED != 0 {
+                    self.append(row, keys[at], names[at]);
+                } else {
+                    let link = &mut self.links[row as usize];
+                    (link.key, link.name, link.listed) = (keys[at], names[at], false);
+                }
+                if marks[at] & SHOWN != 0 {
+                    self.show(keys[at], Some(row));
+                }
+                self.written(keys[at], expiries[at]);
+            }
+        }
+        Ok(())
+    }
+
+    fn snapshot_schema(&self) -> SchemaRef {
+        let mut fields = vec![
+            Arc::new(Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+            Arc::new(Field::new("expiry", DataType::Int64, false)),
+            Arc::new(Field::new("marks", DataType::UInt8, false)),
+        ];
+        fields.extend(self.slab.schema().fields().iter().cloned());
+        Arc::new(ArrowSchema::new(fields))
+    }
+}
