@@ -140,6 +140,18 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "How many rows make a bundle.",
     ),
     OptionSpec::new(
+        "table.exec.deduplicate.insert-update-after-sensitive-enabled",
+        OptionType::Boolean,
+        Some("true"),
+        "Whether the first row of a key that a deduplication keeps is surely an insert (+I), also where updates come without the row before.",
+    ),
+    OptionSpec::new(
+        "table.exec.deduplicate.mini-batch.compact-changes-enabled",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether a deduplication by event time gives only the last change of each key in a mini-batch bundle; versioned tables need all of them.",
+    ),
+    OptionSpec::new(
         "table.exec.sink.not-null-enforcer",
         OptionType::Enum(&["ERROR", "DROP", "error", "drop"]),
         Some("ERROR"),

@@ -7,6 +7,7 @@ use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::interleave_record_batch;
 
+use super::bundle::Bundle;
 use super::row_equality::equal_rows;
 use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
 use crate::error::Result;
@@ -49,7 +50,8 @@ pub struct ChangelogNormalizeOperator {
     rows: KeyedRows,
     /// By id: the last row of the batch with the key.
     scratch: Vec<u32>,
-    bundle: Vec<ChangelogBatch>,
+    bundle: Option<Bundle>,
+    bundled: Vec<ChangelogBatch>,
     bundle_due: Option<ProcessingTime>,
 }
 
@@ -80,10 +82,11 @@ impl ChangelogNormalizeOperator {
     ) -> Result<Self> {
         Ok(ChangelogNormalizeOperator {
             rows: KeyedRows::new(spec.schema.to_arrow(), spec.key.clone())?,
+            bundle: spec.bundle_rows.map(Bundle::new),
             spec,
             condition,
             scratch: Vec::new(),
-            bundle: Vec::new(),
+            bundled: Vec::new(),
             bundle_due: None,
         })
     }
@@ -261,21 +264,25 @@ impl ChangelogNormalizeOperator {
         &mut self,
         ctx: &Context,
         batch: ChangelogBatch,
-        limit: usize,
         out: &mut Output,
     ) -> Result<()> {
-        if self.bundle.is_empty() && self.spec.bundle_latency_ms > 0 {
+        if self.bundled.is_empty() && self.spec.bundle_latency_ms > 0 {
             let now = ctx.processing_time().millis();
             let due = now.saturating_add(self.spec.bundle_latency_ms as i64);
             self.bundle_due = Some(ProcessingTime(due));
         }
-        self.bundle.push(ChangelogBatch {
+        let batch = ChangelogBatch {
             steps: WatermarkSteps::NONE,
             ..batch
-        });
-        let rows: usize = self.bundle.iter().map(ChangelogBatch::num_rows).sum();
-        if rows >= limit {
-            self.work_off_bundle(ctx, out)?;
+        };
+        let Some(bundle) = &mut self.bundle else {
+            return Ok(());
+        };
+        for part in bundle.parts(batch.num_rows()) {
+            self.bundled.push(batch.slice(part.offset, part.length));
+            if part.ends {
+                self.work_off_bundle(ctx, out)?;
+            }
         }
         Ok(())
     }
@@ -283,10 +290,11 @@ impl ChangelogNormalizeOperator {
     /// Of a bundle, only the last row of each key counts.
     fn work_off_bundle(&mut self, ctx: &Context, out: &mut Output) -> Result<()> {
         self.bundle_due = None;
-        if self.bundle.is_empty() {
+        if self.bundled.is_empty() {
             return Ok(());
         }
-        let bundle = std::mem::take(&mut self.bundle);
+        self.bundle.iter_mut().for_each(Bundle::close);
+        let bundle = std::mem::take(&mut self.bundled);
         let rows = concat_batches(&self.spec.schema.to_arrow(), &bundle)?;
         let last = self.last_of_each_key(&rows)?;
         out.emit(self.normalize(ctx, rows.take(&last)?.0)?);
@@ -326,9 +334,10 @@ impl Operator for ChangelogNormalizeOperator {
         batch: ChangelogBatch,
         out: &mut Output,
     ) -> Result<Flow> {
-        match self.spec.bundle_rows {
-            Some(limit) => self.add_to_bundle(ctx, batch, limit, out)?,
-            None => out.emit(self.normalize(ctx, batch)?),
+        if self.bundle.is_some() {
+            self.add_to_bundle(ctx, batch, out)?;
+        } else {
+            out.emit(self.normalize(ctx, batch)?);
         }
         Ok(Flow::Done)
     }
@@ -359,7 +368,7 @@ impl Operator for ChangelogNormalizeOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        debug_assert!(self.bundle.is_empty(), "a bundle is flushed at a barrier");
+        debug_assert!(self.bundled.is_empty(), "a bundle is flushed at a barrier");
         let mut snapshot = StateSnapshot::default();
         let max_parallelism = ctx.subtask().max_parallelism;
         let rows = self.rows.snapshot(max_parallelism, ctx.processing_time())?;

@@ -8,15 +8,22 @@ mod calc;
 mod changelog_normalize;
 mod context;
 mod correlate;
+mod deduplicate;
 mod drop_update_before;
 mod expand;
+mod expiry;
 mod group_aggregate;
 mod join;
 mod key_hash;
+mod keyed_rows;
 mod late_rows;
 mod local_window_aggregate;
 mod operator;
 mod output;
+mod over_aggregate;
+mod partition_table;
+mod row_bundle;
+mod row_changes;
 mod row_equality;
 mod session_window;
 mod sink;
@@ -39,6 +46,10 @@ pub use calc::{CalcOperator, CalcSpec};
 pub use changelog_normalize::{ChangelogNormalizeOperator, ChangelogNormalizeSpec};
 pub use context::{Context, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
+pub use deduplicate::{
+    DeduplicateChangelog, DeduplicateChangingRowOperator, DeduplicateEarliestRowOperator,
+    DeduplicateFirstRowOperator, DeduplicateSpec,
+};
 pub use drop_update_before::DropUpdateBeforeOperator;
 pub use expand::ExpandOperator;
 pub use group_aggregate::{
@@ -50,6 +61,7 @@ pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
+pub use over_aggregate::{OverAggregateOperator, OverAggregateSpec, OverFrame};
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
 pub use sink::{NotNullEnforcer, SinkOperator};
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};

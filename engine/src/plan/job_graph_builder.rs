@@ -161,8 +161,7 @@ impl GraphBuilder<'_> {
         let Some(sink) = self.plan.late_rows_sink else {
             return Ok(());
         };
-        let is_windowed =
-            |vertex: &Vertex| vertex.chain.iter().any(|node| node.name.contains("Window"));
+        let is_windowed = |vertex: &Vertex| vertex.chain.iter().any(gives_late_rows);
         let windowed: Vec<VertexId> = self
             .vertices
             .iter()
@@ -227,4 +226,9 @@ impl GraphBuilder<'_> {
         }
         false
     }
+}
+
+/// Whether the operator can tell late rows: that of a window, and those that wait for the watermark.
+fn gives_late_rows(node: &ChainNode) -> bool {
+    node.name.contains("Window") || matches!(node.name.as_str(), "Deduplicate" | "TemporalSort")
 }

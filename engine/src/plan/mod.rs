@@ -15,6 +15,7 @@ mod explain_state;
 mod graph_builder;
 mod job_graph_builder;
 mod logical_graph;
+mod monotonicity;
 mod node_facts;
 mod node_uid;
 pub mod nodes;

@@ -371,6 +371,9 @@ impl Relation {
         match self.pending.clone() {
             Pending::Nothing => Ok(self),
             Pending::Window(window) => self.evaluate_window(builder, window),
+            Pending::Rank(rank) if rank.is_time_ordered(builder, self.base) => {
+                self.evaluate_row_number(builder, rank)
+            }
             Pending::Rank(rank) => Err(unbounded_rank(&rank)),
         }
     }

@@ -54,7 +54,7 @@ impl ExpressionBinder<'_> {
         Ok(grouping.aggregate(request))
     }
 
-    fn bind_aggregate_arguments(&mut self, call: &Call) -> Result<Vec<Expression>> {
+    pub(super) fn bind_aggregate_arguments(&mut self, call: &Call) -> Result<Vec<Expression>> {
         let star = matches!(
             call.arguments,
             [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]
@@ -74,7 +74,11 @@ impl ExpressionBinder<'_> {
     }
 }
 
-fn cast_argument(argument: Expression, target: &LogicalType, call: &Call) -> Result<Expression> {
+pub(super) fn cast_argument(
+    argument: Expression,
+    target: &LogicalType,
+    call: &Call,
+) -> Result<Expression> {
     if argument.logical_type().root == target.root {
         return Ok(argument);
     }

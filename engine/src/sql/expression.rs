@@ -215,10 +215,7 @@ impl<'a> ExpressionBinder<'a> {
             Expr::Exists { negated, .. } => {
                 Err(self.subquery_place(if *negated { "NOT EXISTS" } else { "EXISTS" }, expr))
             }
-            Expr::Subquery(_) => Err(self
-                .binder
-                .not_yet("a subquery as a value (scalar subquery)", expr)
-                .hint("join with the subquery in FROM")),
+            Expr::Subquery(query) => self.bind_scalar_subquery(query),
             Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
                 Err(Error::user("GROUPING SETS, CUBE and ROLLUP stand in GROUP BY only").at(place))
             }

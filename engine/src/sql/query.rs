@@ -6,7 +6,7 @@ use super::binder::{Binder, Environment};
 use super::projection::{columns_of, project};
 use super::select::distinct;
 use crate::error::{Error, Result};
-use crate::plan::logical::LogicalPlan;
+use crate::plan::logical::{LogicalPlan, SetOperationKind};
 use crate::types::Schema;
 
 impl Binder<'_> {
@@ -137,18 +137,21 @@ impl Binder<'_> {
                 right,
             } => {
                 use SetQuantifier::{All, Distinct, None};
-                if *op == SetOperator::Union && matches!(set_quantifier, None | All | Distinct) {
-                    let all = self.bind_union(left, right, environment)?;
-                    return Ok(match set_quantifier {
-                        All => all,
-                        _ => distinct(all, self.position(right.as_ref())),
-                    });
-                }
-                let name = match set_quantifier {
-                    None => op.to_string(),
-                    quantifier => format!("{op} {quantifier}"),
+                let kind = match op {
+                    SetOperator::Intersect => SetOperationKind::Intersect,
+                    SetOperator::Except | SetOperator::Minus => SetOperationKind::Except,
+                    SetOperator::Union => {
+                        let all = self.bind_union(left, right, environment)?;
+                        return match set_quantifier {
+                            All => Ok(all),
+                            None | Distinct => Ok(distinct(all, self.position(right.as_ref()))),
+                            quantifier => {
+                                Err(self.not_yet(format!("{op} {quantifier}"), right.as_ref()))
+                            }
+                        };
+                    }
                 };
-                Err(self.not_yet(name, right.as_ref()))
+                self.bind_set_operation(kind, *set_quantifier, left, right, environment)
             }
             SetExpr::Table(table) => {
                 let Table {

@@ -1,6 +1,6 @@
 //! The names that an expression may use: the columns of a FROM clause, each with the table that it comes from.
 
-use sqlparser::ast::Ident;
+use sqlparser::ast::{Ident, Query};
 
 use super::suggestion;
 use crate::error::{Error, Result};
@@ -16,6 +16,8 @@ pub(super) struct Scope {
     pub(super) merged: Vec<MergedColumn>,
     /// Where the columns of a correlated subquery begin; those before belong to the query around it.
     pub(super) inner_from: usize,
+    /// The values of scalar subqueries, over the scope's columns.
+    pub(super) scalars: Vec<(Query, Expression)>,
 }
 
 /// A column with the name or alias of its table.
@@ -78,7 +80,14 @@ impl Scope {
             columns: [&left.columns[..], &right.columns[..]].concat(),
             merged: left.merged.iter().cloned().chain(moved).collect(),
             inner_from: 0,
+            scalars: left.scalars.clone(),
         }
+    }
+
+    /// The value of a scalar subquery that has been joined.
+    pub(super) fn scalar(&self, subquery: &Query) -> Option<Expression> {
+        let known = self.scalars.iter().find(|(known, _)| known == subquery);
+        known.map(|(_, value)| value.clone())
     }
 
     /// The columns that a correlated subquery sees: its own first, then those of the query around it.

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Distinct, Expr, FunctionArguments, GroupByExpr, Ident, Select, SelectFlavor, SelectItem,
-    SelectItemQualifiedWildcardKind, WildcardAdditionalOptions, visit_expressions,
+    Distinct, Expr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectFlavor, SelectItem,
+    SelectItemQualifiedWildcardKind, Visit, Visitor, WildcardAdditionalOptions,
 };
 
 use super::binder::{Binder, Environment};
@@ -12,7 +12,7 @@ use super::expression::ExpressionBinder;
 use super::grouping::Grouping;
 use super::join::window_bounds;
 use super::legacy_window;
-use super::over::OverCalls;
+use super::over::{OverCalls, check_named_windows};
 use super::projection::{columns_of, project};
 use super::scope::{Relation, Scope};
 use super::suggestion;
@@ -39,11 +39,13 @@ impl Binder<'_> {
         self.refuse_foreign_clauses(select)?;
         let relation = self.bind_from(&select.from, environment)?;
         let relation = self.bind_where(relation, select.selection.as_ref(), environment)?;
+        let values: Vec<&Expr> = select.projection.iter().filter_map(value_of).collect();
+        let relation = self.join_scalars(relation, &values, environment)?;
         let items = self.expand_items(&select.projection, &relation.scope)?;
         let plan = if is_grouped(select) {
             self.bind_grouped(select, relation, &items)?
         } else {
-            self.bind_ungrouped(relation, &items)?
+            self.bind_ungrouped(select, relation, &items)?
         };
         match &select.distinct {
             None | Some(Distinct::All) => Ok(plan),
@@ -80,9 +82,7 @@ impl Binder<'_> {
             value_table_mode,
             flavor,
         } = select;
-        if !named_window.is_empty() {
-            return Err(self.not_yet("the WINDOW clause", select));
-        }
+        check_named_windows(self, named_window)?;
         let foreign = [
             ("a hint", !optimizer_hints.is_empty()),
             ("a modifier of SELECT", select_modifiers.is_some()),
@@ -184,8 +184,13 @@ impl Binder<'_> {
             .collect())
     }
 
-    fn bind_ungrouped(&self, relation: Relation, items: &[Item]) -> Result<LogicalPlan> {
-        let mut over = OverCalls::default();
+    fn bind_ungrouped(
+        &self,
+        select: &Select,
+        relation: Relation,
+        items: &[Item],
+    ) -> Result<LogicalPlan> {
+        let mut over = OverCalls::new(&select.named_window);
         let mut binder = ExpressionBinder {
             over: Some(&mut over),
             ..ExpressionBinder::plain(self, &relation.scope, "SELECT")
@@ -210,7 +215,7 @@ impl Binder<'_> {
         if grouping.position.0.is_none() {
             grouping.position = self.position(select);
         }
-        let mut over = OverCalls::default();
+        let mut over = OverCalls::new(&select.named_window);
         let bound = bind_items(
             &mut ExpressionBinder {
                 grouping: Some(&mut grouping),
@@ -297,6 +302,13 @@ fn bind_wildcard_column(
         ))
         .at(place)
     })
+}
+
+fn value_of(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ } => Some(expr),
+        _ => None,
+    }
 }
 
 /// The name of an item without an alias: that of its column.
@@ -386,21 +398,39 @@ fn has_group_by(group_by: &GroupByExpr) -> bool {
     }
 }
 
-/// Whether an aggregate is called without OVER, or a property of a group window is asked for.
-fn has_aggregate(expr: &Expr) -> bool {
-    let found = visit_expressions(expr, |part| {
-        if let Expr::Function(function) = part
-            && function.over.is_none()
-            && !matches!(function.args, FunctionArguments::None)
-        {
-            let name = function.name.to_string().to_uppercase();
-            if functions::is_aggregate(&name) || legacy_window::is_auxiliary(&name) {
-                return ControlFlow::Break(());
-            }
+/// Whether an aggregate is called without OVER, or a property of a group window is asked for; subqueries aside.
+pub(super) fn has_aggregate(expr: &Expr) -> bool {
+    struct Aggregates {
+        subqueries: usize,
+    }
+    impl Visitor for Aggregates {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.subqueries += 1;
+            ControlFlow::Continue(())
         }
-        ControlFlow::Continue(())
-    });
-    found.is_break()
+
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.subqueries -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, part: &Expr) -> ControlFlow<()> {
+            if let Expr::Function(function) = part
+                && self.subqueries == 0
+                && function.over.is_none()
+                && !matches!(function.args, FunctionArguments::None)
+            {
+                let name = function.name.to_string().to_uppercase();
+                if functions::is_aggregate(&name) || legacy_window::is_auxiliary(&name) {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    expr.visit(&mut Aggregates { subqueries: 0 }).is_break()
 }
 
 /// Whether a SELECT only reads, filters and computes.

@@ -14,7 +14,7 @@ use crate::plan::logical::{Filter, JoinKind, LogicalPlan};
 use crate::types::SqlPosition;
 
 /// A condition of WHERE that asks a subquery.
-struct Quantified<'e> {
+pub(super) struct Quantified<'e> {
     /// `x` of `x IN (…)`.
     value: Option<&'e Expr>,
     subquery: &'e Query,
@@ -49,7 +49,7 @@ fn is_and(expr: &Expr) -> bool {
     )
 }
 
-fn quantified(expr: &Expr) -> Option<Quantified<'_>> {
+pub(super) fn quantified(expr: &Expr) -> Option<Quantified<'_>> {
     match expr {
         Expr::Nested(inner) => quantified(inner),
         Expr::UnaryOp {
@@ -90,6 +90,7 @@ impl Binder<'_> {
         };
         let all = conjuncts(selection);
         if all.iter().all(|expr| quantified(expr).is_none()) {
+            relation = self.join_scalars(relation, &[selection], environment)?;
             let condition = ExpressionBinder::plain(self, &relation.scope, "WHERE")
                 .bind_condition(selection)?;
             return Ok(filtered(relation, Some(condition)));
@@ -100,6 +101,7 @@ impl Binder<'_> {
             .copied()
             .filter(|expr| quantified(expr).is_none())
             .collect();
+        relation = self.join_scalars(relation, &plain, environment)?;
         let conditions = {
             let mut binder = ExpressionBinder::plain(self, &relation.scope, "WHERE");
             plain
@@ -292,7 +294,10 @@ fn membership(
 }
 
 /// The conditions joined by AND; `None` where there is none.
-fn all_of(conditions: Vec<Expression>, place: Option<SqlPosition>) -> Result<Option<Expression>> {
+pub(super) fn all_of(
+    conditions: Vec<Expression>,
+    place: Option<SqlPosition>,
+) -> Result<Option<Expression>> {
     let mut result: Option<Expression> = None;
     for condition in conditions {
         result = Some(match result {

@@ -20,6 +20,20 @@ impl Binder<'_> {
         let mut branches = Vec::new();
         collect(left, &mut branches);
         branches.push(right);
+        let (inputs, fields) = self.bind_branches("UNION ALL", &branches, environment)?;
+        Ok(LogicalPlan::Union(Union {
+            inputs,
+            schema: Schema::new(fields),
+        }))
+    }
+
+    /// The branches of the set operation `name`, their columns cast to common types; and those columns.
+    pub(super) fn bind_branches(
+        &self,
+        name: &str,
+        branches: &[&SetExpr],
+        environment: &Environment,
+    ) -> Result<(Vec<LogicalPlan>, Vec<Field>)> {
         let inputs = branches
             .iter()
             .map(|branch| self.bind_body(branch, environment))
@@ -28,7 +42,7 @@ impl Binder<'_> {
         for (branch, schema) in branches.iter().zip(&schemas) {
             if schema.len() != schemas[0].len() {
                 return Err(Error::user(format!(
-                    "the branches of UNION ALL have {} and {} columns",
+                    "the branches of {name} have {} and {} columns",
                     schemas[0].len(),
                     schema.len()
                 ))
@@ -41,22 +55,20 @@ impl Binder<'_> {
             }
         }
         let fields = (0..schemas[0].len())
-            .map(|column| self.common_field(column, &schemas, &branches))
+            .map(|column| self.common_field(name, column, &schemas, branches))
             .collect::<Result<Vec<_>>>()?;
         let inputs = inputs
             .into_iter()
             .zip(&schemas)
             .map(|(input, schema)| cast_to(input, schema, &fields))
             .collect::<Result<Vec<_>>>()?;
-        Ok(LogicalPlan::Union(Union {
-            inputs,
-            schema: Schema::new(fields),
-        }))
+        Ok((inputs, fields))
     }
 
     /// The first branch's name, the common type, and a time attribute where all branches have the same.
     fn common_field(
         &self,
+        name: &str,
         column: usize,
         schemas: &[Schema],
         branches: &[&SetExpr],
@@ -74,7 +86,7 @@ impl Binder<'_> {
                 .find(|index| functions::common_type(&types[..=*index]).is_none())
                 .unwrap_or(0);
             return Err(Error::user(format!(
-                "column {} (\"{}\") of UNION ALL is {} in the first branch and {} here",
+                "column {} (\"{}\") of {name} is {} in the first branch and {} here",
                 column + 1,
                 fields[0].name,
                 types[0],

@@ -1,6 +1,6 @@
 //! Values of a column as keys of maps and back: fixed-width ones as 64-bit numbers, all others by their `arrow-row` bytes.
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::array::{ArrayRef, UInt32Array, new_null_array};
 use arrow::compute;
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};

@@ -13,6 +13,7 @@ mod first_last_value;
 mod listagg;
 mod min_max;
 mod ordered_multiset;
+mod over;
 mod row_selection;
 mod sum;
 #[cfg(test)]
@@ -21,3 +22,4 @@ mod variance;
 
 pub use accumulator::{Accumulator, AggregateRows};
 pub use aggregate_set::{AggregateSet, AggregateSetSpec};
+pub use over::{FrameKind, OverFunctions, OverScript};

@@ -298,7 +298,7 @@ pub(super) struct DecimalSumAccumulator {
 /// The sum that needed more than 38 digits; no decimal has this value.
 const OVERFLOWED: i128 = i128::MIN;
 /// 10^38: the first number of 39 digits.
-const LIMIT: i128 = 100_000_000_000_000_000_000_000_000_000_000_000_000;
+pub(super) const LIMIT: i128 = 100_000_000_000_000_000_000_000_000_000_000_000_000;
 
 fn add_decimals(sum: i128, value: i128) -> i128 {
     match sum.checked_add(value) {
@@ -366,7 +366,7 @@ impl DecimalSumAccumulator {
 
 /// `sum * factor / count`, rounded half away from zero; `None` beyond 38 digits. The product may exceed 128 bits, so the whole
 /// part and the rest are scaled apart.
-fn divide_half_up(sum: i128, count: i128, factor: i128) -> Option<i128> {
+pub(super) fn divide_half_up(sum: i128, count: i128, factor: i128) -> Option<i128> {
     let whole = (sum / count).checked_mul(factor)?;
     let rest = (sum % count) * factor;
     let mut quotient = rest / count;

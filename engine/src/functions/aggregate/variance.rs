@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::compute;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
-use super::accumulator::{Accumulator, AggregateRows, clear, nulls_where};
+use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::Result;
 use crate::state::Groups;
 
@@ -20,14 +20,14 @@ pub(super) struct Spread {
 }
 
 #[derive(Clone, Copy, Default)]
-struct State {
-    count: i64,
-    mean: f64,
-    squares: f64,
+pub(super) struct State {
+    pub(super) count: i64,
+    pub(super) mean: f64,
+    pub(super) squares: f64,
 }
 
 impl State {
-    fn add(&mut self, value: f64) {
+    pub(super) fn add(&mut self, value: f64) {
         self.count += 1;
         let distance = value - self.mean;
         self.mean += distance / self.count as f64;
@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    fn remove(&mut self, value: f64) {
+    pub(super) fn remove(&mut self, value: f64) {
         self.count -= 1;
         if self.count == 0 {
             *self = State::default();
@@ -64,6 +64,20 @@ impl State {
         self.mean += distance * share;
         self.count = count;
     }
+
+    /// The result; `None` where there are too few values.
+    pub(super) fn value(&self, spread: Spread) -> Option<f64> {
+        let divisor = self.count - spread.sample as i64;
+        if divisor < 1 {
+            return None;
+        }
+        let variance = (self.squares / divisor as f64).max(0.0);
+        Some(if spread.deviation {
+            variance.sqrt()
+        } else {
+            variance
+        })
+    }
 }
 
 /// The states of one of the four functions over values that can be cast to DOUBLE.
@@ -82,25 +96,10 @@ impl VarianceAccumulator {
         }
     }
 
-    fn least(&self) -> i64 {
-        1 + self.spread.sample as i64
-    }
-
     fn finish(&self, states: &[State]) -> Result<ArrayRef> {
-        let nulls = nulls_where(states, |state| state.count >= self.least());
-        let values: Vec<f64> = states.iter().map(|state| self.value(*state)).collect();
-        let values: ArrayRef = Arc::new(Float64Array::new(values.into(), nulls));
+        let values = states.iter().map(|state| state.value(self.spread));
+        let values: ArrayRef = Arc::new(Float64Array::from_iter(values));
         Ok(compute::cast(&values, &self.result)?)
-    }
-
-    fn value(&self, state: State) -> f64 {
-        let divisor = state.count - self.spread.sample as i64;
-        let variance = (state.squares / divisor as f64).max(0.0);
-        if self.spread.deviation {
-            variance.sqrt()
-        } else {
-            variance
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, StructArray, UInt32Array,
+    make_comparator,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{SortOptions, interleave, take};
@@ -30,6 +31,8 @@ pub(super) const FUNCTIONS: &[ScalarFunction] = &[
     ScalarFunction::new("CARDINALITY", bind_cardinality, |_| Ok(plain(cardinality))),
     ScalarFunction::new("ELEMENT", bind_element, |_| Ok(plain(element))).failing(|_| true),
     ScalarFunction::new("ITEM", bind_item, |_| Ok(plain(item))),
+    // Unnested, it gives a row so many times; there is no name for it in SQL.
+    ScalarFunction::new("$REPLICATE", bind_replicate, |_| Ok(plain(replicate))),
 ];
 
 fn bind_row(binding: &mut Binding) -> Result<LogicalType> {
@@ -150,6 +153,35 @@ fn map(arguments: &Arguments) -> Result<ArrayRef> {
         StructArray::try_new(fields, vec![keys, values], None)?,
         None,
         is_sorted,
+    )?))
+}
+
+fn bind_replicate(binding: &mut Binding) -> Result<LogicalType> {
+    binding.count(1..=1)?;
+    binding.cast(0, &TypeRoot::BigInt);
+    let element = LogicalType::not_null(TypeRoot::Boolean);
+    Ok(binding.result(TypeRoot::Array(Box::new(element))))
+}
+
+/// An array of so many elements; none where the number is negative.
+fn replicate(arguments: &Arguments) -> Result<ArrayRef> {
+    let DataType::List(element) = arguments.logical_type().to_arrow() else {
+        return Err(Error::internal("an ARRAY is a list"));
+    };
+    let value = arguments.expanded(0)?;
+    let counts = value.as_primitive::<Int64Type>();
+    let count = |row: usize| match counts.is_valid(row) {
+        true => usize::try_from(counts.value(row)).unwrap_or(0),
+        false => 0,
+    };
+    let offsets = OffsetBuffer::from_lengths((0..counts.len()).map(count));
+    let total = offsets.last().map_or(0, |total| *total as usize);
+    let elements = Arc::new(BooleanArray::from(vec![true; total]));
+    Ok(Arc::new(ListArray::try_new(
+        element,
+        offsets,
+        elements,
+        counts.nulls().cloned(),
     )?))
 }
 

@@ -100,21 +100,21 @@ impl Walk<'_> {
                 (_, false) => self.partner_goes(event.kind, other),
             }
         } else if accumulate {
-            self.pair_comes(event, other);
+            self.pair_comes(event.kind, event.row, other);
         } else {
             self.pair_goes(event.kind, event.row, other);
         }
         progress.matches += self.other.copies(other);
     }
 
-    fn pair_comes(&mut self, event: &Event, other: u32) {
-        let kind = self.forwarded(event.kind);
+    fn pair_comes(&mut self, kind: RowKind, row: u32, other: u32) {
+        let kind = self.forwarded(kind);
         let unpads = self.other_is_outer() && self.other.association(other) == 0;
         for _ in 0..self.other.copies(other) {
             if unpads {
                 self.emission.push(RowKind::Delete, NONE, other);
             }
-            self.emission.push(kind, event.row, other);
+            self.emission.push(kind, row, other);
         }
         self.associate(other, 1);
     }
@@ -183,7 +183,7 @@ impl Walk<'_> {
         if is_left_only && self.input_index == 1 {
             match (is_old, is_new) {
                 (true, false) => self.partner_goes(RowKind::Delete, other),
-                (false, true) => self.partner_comes(event.kind, other),
+                (false, true) => self.partner_comes(RowKind::Insert, other),
                 _ => {}
             }
         } else if !is_left_only {
@@ -195,7 +195,7 @@ impl Walk<'_> {
                     self.emission.push(RowKind::UpdateAfter, event.row, other);
                 }),
                 (true, false) => self.pair_goes(RowKind::Delete, event.old_row, other),
-                (false, true) => self.pair_comes(event, other),
+                (false, true) => self.pair_comes(RowKind::Insert, event.row, other),
                 (false, false) => {}
             }
         }

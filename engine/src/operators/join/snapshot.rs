@@ -35,7 +35,12 @@ impl JoinOperator {
         let schema = snapshot_schema(side);
         let mut tables = Vec::new();
         let (mut ids, mut key_groups) = (Vec::new(), Vec::new());
-        for (group, hash) in self.groups.hashes().iter().enumerate() {
+        let of_no_key = hash_columns(&[], 1)?;
+        let hashes = match self.key_types.is_empty() {
+            true => &of_no_key[..],
+            false => self.groups.hashes(),
+        };
+        for (group, hash) in hashes.iter().enumerate() {
             let key_group = KeyGroup::of_hash(*hash, ctx.subtask().max_parallelism).0;
             for id in side.links.rows(group as u32) {
                 if side.is_alive(id, ctx.processing_time()) {

@@ -26,9 +26,9 @@ pub(crate) fn produced_mode(kind: &ExecNodeKind, inputs: &[ChangelogMode]) -> Ch
         ExecNodeKind::SinkUpsertMaterializer(_) => ChangelogMode::UPSERT,
         ExecNodeKind::GroupAggregate(node) => group_mode(&node.spec, inputs[0]),
         ExecNodeKind::GlobalGroupAggregate(node) => group_mode(&node.spec, inputs[0]),
-        ExecNodeKind::Deduplicate(deduplicate) => match deduplicate.keep {
-            KeepRow::First => ChangelogMode::INSERT_ONLY,
-            KeepRow::Last => ChangelogMode::RETRACT,
+        ExecNodeKind::Deduplicate(deduplicate) => match deduplicate.emission {
+            DeduplicateEmission::Final => ChangelogMode::INSERT_ONLY,
+            DeduplicateEmission::Updating => ChangelogMode::RETRACT,
         },
         ExecNodeKind::Rank(rank) => match rank.form {
             RankForm::Limit if inputs[0].is_insert_only() => ChangelogMode::INSERT_ONLY,

@@ -14,6 +14,17 @@ pub struct DeduplicateNode {
     pub order_column: Option<usize>,
     /// Which row stays.
     pub keep: KeepRow,
+    /// When a row goes out.
+    pub emission: DeduplicateEmission,
+}
+
+/// When the row of a key goes out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum DeduplicateEmission {
+    /// Once no other row can take its place: inserts only.
+    Final,
+    /// At once, with updates when another row takes its place.
+    Updating,
 }
 
 impl DeduplicateNode {

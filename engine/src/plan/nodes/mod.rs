@@ -35,7 +35,7 @@ pub(crate) use attributes::{Attributes, Scope, columns};
 pub use calc::CalcNode;
 pub use changelog_normalize::ChangelogNormalizeNode;
 pub use correlate::CorrelateNode;
-pub use deduplicate::DeduplicateNode;
+pub use deduplicate::{DeduplicateEmission, DeduplicateNode};
 pub use drop_update_before::DropUpdateBeforeNode;
 pub use exchange::{Distribution, ExchangeNode};
 pub use expand::ExpandNode;

@@ -47,7 +47,7 @@ impl OverAggregateNode {
 fn frame(frame: OverFrame) -> String {
     let (unit, preceding) = match frame {
         OverFrame::Rows(preceding) => ("ROWS", preceding.map(|rows| rows.to_string())),
-        OverFrame::Range(preceding) => ("RANG", preceding.map(|millis| millis.to_string())),
+        OverFrame::Range(preceding) => ("RANGE", preceding.map(|millis| millis.to_string())),
     };
     let preceding = preceding.unwrap_or_else(|| "UNBOUNDED".to_string());
     format!(" {unit} BETWEEN {preceding} PRECEDING AND CURRENT ROW")

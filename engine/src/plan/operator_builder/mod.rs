@@ -50,7 +50,26 @@ pub(super) struct OperatorBuilder<'a> {
     mini_batch_latency_ms: u64,
     /// `table.exec.state.ttl`, milliseconds; 0: never.
     state_ttl_ms: u64,
+    deduplicate_options: DeduplicateOptions,
     select_sink: Option<Arc<dyn Sink>>,
+}
+
+/// `table.exec.deduplicate.*`.
+#[derive(Debug, Clone, Copy)]
+struct DeduplicateOptions {
+    first_is_insert: bool,
+    compact_changes: bool,
+}
+
+impl DeduplicateOptions {
+    fn of(config: &SessionConfig) -> Self {
+        DeduplicateOptions {
+            first_is_insert: config
+                .boolean("table.exec.deduplicate.insert-update-after-sensitive-enabled"),
+            compact_changes: config
+                .boolean("table.exec.deduplicate.mini-batch.compact-changes-enabled"),
+        }
+    }
 }
 
 impl<'a> OperatorBuilder<'a> {
@@ -73,6 +92,7 @@ impl<'a> OperatorBuilder<'a> {
                 .duration("table.exec.mini-batch.allow-latency")
                 .as_millis() as u64,
             state_ttl_ms: config.duration("table.exec.state.ttl").as_millis() as u64,
+            deduplicate_options: DeduplicateOptions::of(config),
             select_sink,
         })
     }

@@ -15,7 +15,10 @@ mod over;
 mod prune_columns;
 mod prune_fields;
 mod push_filters_into_joins;
+mod rank;
 mod regular_join;
+mod row_number;
+mod set_operations;
 mod sort;
 mod source;
 mod temporal_join;
@@ -36,6 +39,7 @@ use super::logical::LogicalPlan;
 pub(crate) fn rewrite_tree(plan: LogicalPlan) -> LogicalPlan {
     let plan = bottom_up(plan, &mut fold_constants::fold);
     let plan = bottom_up(plan, &mut flatten_unions::flatten);
+    let plan = bottom_up(plan, &mut set_operations::rewrite);
     push_filters_into_joins::push(plan)
 }
 

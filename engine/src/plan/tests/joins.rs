@@ -111,7 +111,7 @@ fn without_equal_windows_a_join_is_regular() {
     );
     let text = explained(columns(plain, &["k"]));
     assert!(
-        text.contains("Join(joinType=[FullJoin], where=[(k = k)], select=[k, k0], leftInputSpec=[NoUniqueKey], rightInputSpec=[NoUniqueKey])"),
+        text.contains("Join(joinType=[FullJoin], where=[(k = k)], select=[k, k], leftInputSpec=[NoUniqueKey], rightInputSpec=[NoUniqueKey])"),
         "{text}"
     );
     let half = joined(

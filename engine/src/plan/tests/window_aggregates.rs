@@ -307,7 +307,7 @@ fn a_group_by_without_both_bounds_is_an_updating_one() {
         LogicalPlan::Aggregate(aggregate),
         &["k", "window_start", "n"],
     );
-    check(&explained(&query), "
+    check(&explained(query), "
         GroupAggregate(groupBy=[k, window_start], select=[k, window_start, COUNT(*) AS n])
         +- Exchange(distribution=[hash[k, window_start]])
            +- Calc(select=[k, window_start])

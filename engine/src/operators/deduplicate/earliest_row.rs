@@ -1,0 +1,402 @@
+//! Keeps the row of each key with the earliest event time, given when the watermark has passed it: no earlier one can come.
+//!
+//! Rows go out in the order of time, then of arrival, across all keys. Watermark steps inside a batch fire nothing at once: they
+//! are remembered, and when the watermark behind the batch comes each of them releases its rows. That is the same, as a row
+//! behind a step can neither be on time and earlier than a row which the step releases, nor be given for the same key.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use arrow::array::{
+    AsArray, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt64Array,
+};
+use arrow::compute;
+use arrow::datatypes::{Int64Type, UInt64Type};
+
+use super::{DeduplicateSpec, EXPIRY, ROWS};
+use crate::error::{Error, Result};
+use crate::operators::expiry::Sweep;
+use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
+use crate::operators::partition_table::{PartitionTable, at};
+use crate::operators::{Context, Flow, InputIndex, LateRows, Operator, Output};
+use crate::state::{RowSlab, StateSnapshot, TimeToLive};
+use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps};
+use crate::types::{EventTime, ProcessingTime};
+use crate::watermark::watermark_millis;
+
+/// The table of a snapshot with the keys whose row has been given.
+const GIVEN: &str = "given";
+/// About how many rows a batch of the output has.
+const OUTPUT_ROWS: usize = 8192;
+/// No row.
+const NONE: u32 = u32::MAX;
+/// When a key is forgotten whose row has not been given.
+const NOT_GIVEN: i64 = i64::MIN;
+
+/// Keeps the earliest row of each key. Input and output are insert-only. A row before the watermark is late, one at it is not.
+/// State: the row of each key that waits; then the key, for a time to live.
+pub struct DeduplicateEarliestRowOperator {
+    spec: DeduplicateSpec,
+    order_column: usize,
+    keys: PartitionTable,
+    rows: RowSlab,
+    /// The row of each key that waits, or [`NONE`].
+    waiting: Vec<u32>,
+    /// Its place in the queue.
+    places: Vec<Place>,
+    /// When each key is forgotten whose row was given, or [`NOT_GIVEN`].
+    expiry: Vec<i64>,
+    queue: BinaryHeap<Reverse<(Place, u32)>>,
+    arrivals: u64,
+    watermarks: VecDeque<EventTime>,
+    sweep: Sweep,
+    ids: Vec<u32>,
+}
+
+/// When a row goes out: with the first watermark at or above `fires_at`, ordered by time and arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// The row's time, or just above the watermark at which it came.
+    fires_at: i64,
+    time: i64,
+    arrival: u64,
+}
+
+const NOWHERE: Place = Place {
+    fires_at: i64::MAX,
+    time: i64::MAX,
+    arrival: u64::MAX,
+};
+
+impl DeduplicateEarliestRowOperator {
+    /// An operator as `spec` says, which must name an event-time column.
+    pub fn new(spec: DeduplicateSpec) -> Result<Self> {
+        let order_column = spec
+            .order_column
+            .ok_or_else(|| Error::internal("event time needs a column"))?;
+        Ok(DeduplicateEarliestRowOperator {
+            order_column,
+            keys: PartitionTable::new(&spec.schema, &spec.key)?,
+            rows: RowSlab::new(spec.schema.to_arrow()),
+            waiting: Vec::new(),
+            places: Vec::new(),
+            expiry: Vec::new(),
+            queue: BinaryHeap::new(),
+            arrivals: 0,
+            watermarks: VecDeque::new(),
+            sweep: Sweep::new(spec.time_to_live),
+            ids: Vec::new(),
+            spec,
+        })
+    }
+
+    /// The batch without late rows, and the watermark before each row.
+    fn on_time(
+        &self,
+        ctx: &Context,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<(ChangelogBatch, Vec<EventTime>)> {
+        let times = watermark_millis(batch.rows.column(self.order_column))?;
+        let watermarks = batch.steps.expand(ctx.watermark(), batch.num_rows());
+        let late: BooleanArray = times
+            .iter()
+            .zip(&watermarks)
+            .map(|(time, watermark)| Some(*time < watermark.millis()))
+            .collect();
+        if late.true_count() == 0 {
+            return Ok((batch, watermarks));
+        }
+        let rows = compute::filter_record_batch(&batch.rows, &late)?;
+        let at: Vec<i64> = late
+            .values()
+            .set_indices()
+            .map(|row| watermarks[row].millis())
+            .collect();
+        let late_rows = LateRows {
+            window_end: TimestampMillisecondArray::new_null(rows.num_rows()),
+            watermark: TimestampMillisecondArray::from(at),
+            rows,
+        };
+        out.late(ctx, late_rows);
+        let on_time = compute::not(&late)?;
+        let watermarks = on_time
+            .values()
+            .set_indices()
+            .map(|row| watermarks[row])
+            .collect();
+        Ok((batch.filter(&on_time)?.0, watermarks))
+    }
+
+    fn add(
+        &mut self,
+        batch: &ChangelogBatch,
+        watermarks: &[EventTime],
+        now: ProcessingTime,
+    ) -> Result<()> {
+        let mut ids = std::mem::take(&mut self.ids);
+        self.keys.resolve(batch, &mut ids)?;
+        self.grow();
+        let times = watermark_millis(batch.rows.column(self.order_column))?;
+        let mut touched: Vec<u32> = Vec::new();
+        let first_arrival = self.arrivals;
+        for (row, id) in ids.iter().enumerate() {
+            let key = *id as usize;
+            let held = self.places[key];
+            let is_given = !TimeToLive::is_expired(self.expiry[key], now);
+            if is_given || (held != NOWHERE && times[row] >= held.time) {
+                continue;
+            }
+            if held == NOWHERE || held.arrival < first_arrival {
+                touched.push(*id);
+            }
+            self.places[key] = Place {
+                fires_at: times[row].max(watermarks[row].millis().saturating_add(1)),
+                time: times[row],
+                arrival: first_arrival + row as u64,
+            };
+        }
+        self.arrivals += ids.len() as u64;
+        self.ids = ids;
+        self.store(batch, &touched, first_arrival)
+    }
+
+    /// Moves the rows that wait from the batch into the state.
+    fn store(&mut self, batch: &ChangelogBatch, touched: &[u32], first_arrival: u64) -> Result<()> {
+        let replaced: Vec<u32> = at(&self.waiting, touched)
+            .into_iter()
+            .filter(|held| *held != NONE)
+            .collect();
+        let places = at(&self.places, touched);
+        let stay: Vec<u32> = places
+            .iter()
+            .map(|place| (place.arrival - first_arrival) as u32)
+            .collect();
+        let mut ids = Vec::with_capacity(stay.len());
+        self.rows.remove(&replaced)?;
+        self.rows.insert_some(&batch.rows, &stay, &mut ids)?;
+        for ((key, place), id) in touched.iter().zip(places).zip(ids) {
+            self.waiting[*key as usize] = id;
+            self.queue.push(Reverse((place, *key)));
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self) {
+        self.waiting.resize(self.keys.len(), NONE);
+        self.places.resize(self.keys.len(), NOWHERE);
+        self.expiry.resize(self.keys.len(), NOT_GIVEN);
+    }
+
+    /// Lets rows go that the watermarks have passed, as long as there is room.
+    fn release(&mut self, now: ProcessingTime, out: &mut Output) -> Result<Flow> {
+        let expiry = self.spec.time_to_live.expiry(now);
+        let mut ids: Vec<u32> = Vec::new();
+        let mut steps = WatermarkSteps::NONE;
+        let mut passed: Option<EventTime> = None;
+        while let Some(watermark) = self.watermarks.front().copied() {
+            while let Some(key) = self.next_due(watermark) {
+                if out.is_full() {
+                    self.emit(&ids, steps, out)?;
+                    passed.into_iter().for_each(|passed| out.watermark(passed));
+                    return Ok(Flow::Blocked);
+                }
+                if let Some(watermark) = passed.take() {
+                    let row = ids.len();
+                    steps.push(WatermarkStep { row, watermark });
+                }
+                self.queue.pop();
+                ids.push(self.give(key, expiry));
+                if ids.len() == OUTPUT_ROWS {
+                    self.emit(&ids, std::mem::take(&mut steps), out)?;
+                    ids.clear();
+                }
+            }
+            self.watermarks.pop_front();
+            passed = Some(watermark);
+        }
+        self.emit(&ids, steps, out)?;
+        passed.into_iter().for_each(|passed| out.watermark(passed));
+        Ok(Flow::Done)
+    }
+
+    /// The first key in the queue, if the watermark has passed its row.
+    fn next_due(&mut self, watermark: EventTime) -> Option<u32> {
+        while let Some(Reverse((place, key))) = self.queue.peek().copied() {
+            if self.places[key as usize] == place {
+                return (place.fires_at <= watermark.millis()).then_some(key);
+            }
+            self.queue.pop();
+        }
+        None
+    }
+
+    fn give(&mut self, key: u32, expiry: i64) -> u32 {
+        let key = key as usize;
+        self.places[key] = NOWHERE;
+        self.expiry[key] = expiry;
+        std::mem::replace(&mut self.waiting[key], NONE)
+    }
+
+    fn emit(&mut self, ids: &[u32], steps: WatermarkSteps, out: &mut Output) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows = self.rows.gather(ids)?;
+        self.rows.remove(ids)?;
+        out.emit(ChangelogBatch {
+            steps,
+            ..ChangelogBatch::insert_only(rows)
+        });
+        Ok(())
+    }
+
+    /// Forgets keys whose row was given and whose time is over, now and then.
+    fn forget(&mut self, now: ProcessingTime) -> Result<()> {
+        if !self.sweep.is_due(now) {
+            return Ok(());
+        }
+        let lives = |key: &u32| {
+            let key = *key as usize;
+            self.waiting[key] != NONE || !TimeToLive::is_expired(self.expiry[key], now)
+        };
+        let live: Vec<u32> = (0..self.keys.len() as u32).filter(lives).collect();
+        if live.len() < self.keys.len() {
+            self.keys.keep(&live)?;
+            self.waiting = at(&self.waiting, &live);
+            self.places = at(&self.places, &live);
+            self.expiry = at(&self.expiry, &live);
+            self.queue_anew();
+        }
+        Ok(())
+    }
+
+    fn snapshot_waiting(&self, keys: &[u32], max_parallelism: u16) -> Result<RecordBatch> {
+        let places = at(&self.places, keys);
+        let fires_at = Int64Array::from_iter_values(places.iter().map(|place| place.fires_at));
+        let arrivals = UInt64Array::from_iter_values(places.iter().map(|place| place.arrival));
+        keyed_batch(
+            &at(self.keys.hashes(), keys),
+            max_parallelism,
+            &[
+                ("fires_at", Arc::new(fires_at)),
+                ("arrival", Arc::new(arrivals)),
+            ],
+            &self.rows.gather(&at(&self.waiting, keys))?,
+        )
+    }
+
+    fn snapshot_given(&self, keys: &[u32], max_parallelism: u16) -> Result<RecordBatch> {
+        let expiry = Int64Array::from(at(&self.expiry, keys));
+        keyed_batch(
+            &at(self.keys.hashes(), keys),
+            max_parallelism,
+            &[(EXPIRY, Arc::new(expiry))],
+            &self.keys.key_rows(keys)?,
+        )
+    }
+
+    fn restore_waiting(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (notes, rows) = unkeyed_batch(batch, 2, self.rows.schema())?;
+        let fires_at = notes[0].as_primitive::<Int64Type>().values();
+        let arrivals = notes[1].as_primitive::<UInt64Type>().values();
+        let times = watermark_millis(rows.column(self.order_column))?;
+        let keys = self.keys.resolve_rows(&rows)?;
+        self.grow();
+        let mut ids = Vec::new();
+        self.rows.insert(&rows, &mut ids)?;
+        for (row, key) in keys.iter().enumerate() {
+            self.waiting[*key as usize] = ids[row];
+            self.places[*key as usize] = Place {
+                fires_at: fires_at[row],
+                time: times[row],
+                arrival: arrivals[row],
+            };
+            self.arrivals = self.arrivals.max(arrivals[row] + 1);
+        }
+        Ok(())
+    }
+
+    fn restore_given(&mut self, batch: &RecordBatch) -> Result<()> {
+        let expiry = batch.column(1).as_primitive::<Int64Type>().values();
+        let keys = &batch.columns()[2..];
+        let keys = self.keys.resolve_keys(keys, batch.num_rows())?;
+        self.grow();
+        for (row, key) in keys.iter().enumerate() {
+            self.expiry[*key as usize] = expiry[row];
+        }
+        Ok(())
+    }
+
+    fn queue_anew(&mut self) {
+        let waits = |key: &usize| self.waiting[*key] != NONE;
+        let keys = (0..self.waiting.len()).filter(waits);
+        self.queue = keys
+            .map(|key| Reverse((self.places[key], key as u32)))
+            .collect();
+    }
+}
+
+impl Operator for DeduplicateEarliestRowOperator {
+    fn process_batch(
+        &mut self,
+        ctx: &mut Context,
+        _input: InputIndex,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        let now = ctx.processing_time();
+        self.forget(now)?;
+        let steps = batch.steps.clone();
+        let (batch, watermarks) = self.on_time(ctx, batch, out)?;
+        self.add(&batch, &watermarks, now)?;
+        self.watermarks
+            .extend(steps.iter().map(|step| step.watermark));
+        Ok(Flow::Done)
+    }
+
+    fn process_watermark(
+        &mut self,
+        ctx: &mut Context,
+        watermark: EventTime,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        if self.watermarks.back() != Some(&watermark) {
+            self.watermarks.push_back(watermark);
+        }
+        self.release(ctx.processing_time(), out)
+    }
+
+    fn resume(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.release(ctx.processing_time(), out)
+    }
+
+    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        let max_parallelism = ctx.subtask().max_parallelism;
+        let waits = |key: &u32| self.waiting[*key as usize] != NONE;
+        let (waiting, given): (Vec<u32>, Vec<u32>) = (0..self.keys.len() as u32).partition(waits);
+        let waiting = waiting.chunks(SNAPSHOT_ROWS);
+        let given = given.chunks(SNAPSHOT_ROWS);
+        let rows: Result<Vec<_>> = waiting
+            .map(|keys| self.snapshot_waiting(keys, max_parallelism))
+            .collect();
+        let keys: Result<Vec<_>> = given
+            .map(|keys| self.snapshot_given(keys, max_parallelism))
+            .collect();
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(ROWS, rows?);
+        snapshot.insert_keyed(GIVEN, keys?);
+        Ok(snapshot)
+    }
+
+    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        let rows = snapshot.batches(ROWS);
+        rows.iter()
+            .try_for_each(|rows| self.restore_waiting(rows))?;
+        let keys = snapshot.batches(GIVEN);
+        keys.iter().try_for_each(|keys| self.restore_given(keys))?;
+        self.queue_anew();
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! What is known about each key besides its rows: how far it was released, and when it may be forgotten.
+//!
+//! A bounded range is forgotten as Flink forgets it. When a row comes and the planned time of forgetting is less than a
+//! range behind it, forgetting is planned one and a half ranges behind it. A plan that was superseded still counts as
+//! a release of the key when its time comes.
+
+use std::collections::BTreeSet;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+
+use super::OverFrame;
+use super::waiting::WaitingRow;
+use crate::error::Result;
+use crate::state::{GroupTable, TimeToLive};
+use crate::types::{EventTime, ProcessingTime, Schema};
+
+/// No row was released: rows up to the epoch are late, as in Flink.
+const NONE_RELEASED: i64 = 0;
+/// Nothing is planned.
+const NO_PLAN: i64 = i64::MIN;
+
+/// See the module.
+pub(super) struct Keys {
+    pub(super) table: GroupTable,
+    pub(super) states: Vec<KeyState>,
+    /// Planned times of forgetting, superseded ones too.
+    pub(super) plans: BTreeSet<(i64, u32)>,
+    /// The length of a bounded range.
+    range: Option<i64>,
+    time_to_live: TimeToLive,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyState {
+    /// The time of the last row that was released.
+    pub(super) released: i64,
+    /// When the key is forgotten, by the clock of its rows.
+    pub(super) plan: i64,
+    /// When its time to live is over.
+    pub(super) expiry: i64,
+    /// How many of its rows wait.
+    pub(super) waiting: u32,
+}
+
+const NEW: KeyState = KeyState {
+    released: NONE_RELEASED,
+    plan: NO_PLAN,
+    expiry: i64::MAX,
+    waiting: 0,
+};
+
+impl Keys {
+    pub(super) fn new(
+        input: &Schema,
+        partition_by: &[usize],
+        frame: OverFrame,
+        time_to_live: TimeToLive,
+    ) -> Result<Self> {
+        let types: Vec<DataType> = partition_by
+            .iter()
+            .map(|column| input.fields[*column].logical_type.to_arrow())
+            .collect();
+        let range = match frame {
+            OverFrame::Range(range) => range,
+            OverFrame::Rows(_) => None,
+        };
+        Ok(Keys {
+            table: GroupTable::new(&types)?,
+            states: Vec::new(),
+            plans: BTreeSet::new(),
+            time_to_live: match range {
+                Some(_) => TimeToLive::NEVER,
+                None => time_to_live,
+            },
+            range,
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        self.table.size_bytes()
+            + self.states.capacity() * size_of::<KeyState>()
+            + self.plans.len() * 2 * size_of::<(i64, u32)>()
+    }
+
+    pub(super) fn resolve(&mut self, keys: &[ArrayRef], hashes: &[u64]) -> Result<Vec<u32>> {
+        let mut groups = Vec::with_capacity(hashes.len());
+        self.table.resolve(keys, hashes, &mut groups)?;
+        self.states.resize(self.table.len(), NEW);
+        Ok(groups)
+    }
+
+    pub(super) fn last_released(&self, group: u32) -> i64 {
+        self.states[group as usize].released
+    }
+
+    /// Rows of these groups have come: those groups begin anew whose time to live is over, and are returned.
+    pub(super) fn touch(&mut self, groups: &[u32], now: ProcessingTime) -> Vec<u32> {
+        let mut expired = Vec::new();
+        if !self.time_to_live.is_enabled() {
+            return expired;
+        }
+        let expiry = self.time_to_live.expiry(now);
+        for group in groups {
+            let state = &mut self.states[*group as usize];
+            if state.waiting == 0 && TimeToLive::is_expired(state.expiry, now) {
+                *state = NEW;
+                expired.push(*group);
+            }
+            state.expiry = expiry;
+        }
+        expired
+    }
+
+    /// Rows with these times wait in these groups.
+    pub(super) fn waits(&mut self, rows: &[(i64, u32)]) {
+        for (time, group) in rows {
+            let state = &mut self.states[*group as usize];
+            state.waiting += 1;
+            let Some(range) = self.range else {
+                continue;
+            };
+            if state.plan == NO_PLAN || state.plan < time.saturating_add(range).saturating_add(1) {
+                let half_more = (range as f64 * 1.5) as i64;
+                state.plan = time.saturating_add(half_more).saturating_add(1);
+                self.plans.insert((state.plan, *group));
+            }
+        }
+    }
+
+    /// Rows, in order of time, are released.
+    pub(super) fn released(&mut self, rows: &[WaitingRow], now: ProcessingTime) {
+        let expiry = self.time_to_live.expiry(now);
+        for row in rows {
+            let state = &mut self.states[row.group as usize];
+            state.released = state.released.max(row.time);
+            state.waiting -= 1;
+            state.expiry = expiry;
+        }
+    }
+
+    /// Time has come so far: the groups that are forgotten by that.
+    pub(super) fn clean_up(&mut self, time: EventTime) -> Vec<u32> {
+        let mut forgotten = Vec::new();
+        while let Some((planned, group)) = self.plans.first().copied() {
+            if planned > time.millis() {
+                break;
+            }
+            self.plans.pop_first();
+            let state = &mut self.states[group as usize];
+            if state.plan <= planned {
+                *state = NEW;
+                forgotten.push(group);
+            } else {
+                state.released = state.released.max(planned);
+            }
+        }
+        forgotten
+    }
+}
