@@ -49,7 +49,7 @@ impl Touched {
     }
 
     fn keep(&mut self, results: Vec<ArrayRef>) {
-        if results.first().is_some_and(|column| column.len() > 0) {
+        if results.first().is_some_and(|column| !column.is_empty()) {
             self.chunks.push(results);
         }
     }
