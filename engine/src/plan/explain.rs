@@ -7,17 +7,9 @@ use std::collections::BTreeMap;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
 use super::explain_state::explain_state;
+use super::logical::ExplainDetails;
 use super::nodes::{Attributes, Scope, SinkTarget};
 use crate::config::SessionConfig;
-
-/// What EXPLAIN shows beside the plan.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ExplainDetails {
-    /// The kinds of rows that each node gives: CHANGELOG_MODE.
-    pub changelog_mode: bool,
-    /// What each node keeps: STATE.
-    pub state: bool,
-}
 
 /// The text of EXPLAIN: the heading, then a tree for each sink, then the details.
 pub fn explain(plan: &ExecPlan, config: &SessionConfig, details: ExplainDetails) -> String {

@@ -316,6 +316,15 @@ pub enum Statement {
     Select(LogicalPlan),
 }
 
+/// What EXPLAIN shows beside the plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ExplainDetails {
+    /// The kinds of rows that each node gives: CHANGELOG_MODE.
+    pub changelog_mode: bool,
+    /// What each node keeps: STATE.
+    pub state: bool,
+}
+
 /// One INSERT INTO. The query's columns match the sink's physical columns by position and are already cast to them.
 #[derive(Debug, Clone)]
 pub struct Insert {

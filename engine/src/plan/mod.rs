@@ -29,7 +29,7 @@ mod upsert_keys;
 mod window_properties;
 
 pub use exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
-pub use explain::{ExplainDetails, explain};
+pub use explain::explain;
 pub use job_graph_builder::build_graph;
 pub use physical::plan_statement;
 pub use rules::late_rows_schema;

@@ -13,7 +13,7 @@ use super::position::{self, syntax_error};
 use super::script::tokenize;
 use super::statement::{Insert, Name, ObjectKind, Statement};
 use crate::error::{Error, Result};
-use crate::plan::ExplainDetails;
+use crate::plan::logical::ExplainDetails;
 use crate::plan::logical::OnConflict;
 use crate::types::SqlPosition;
 

@@ -14,8 +14,7 @@ use super::suggestion;
 use crate::config::SessionConfig;
 use crate::connectors::ConnectorRegistry;
 use crate::error::{Error, Result};
-use crate::plan::ExplainDetails;
-use crate::plan::logical::{self, LogicalPlan};
+use crate::plan::logical::{self, ExplainDetails, LogicalPlan};
 use crate::types::{Schema, SqlPosition};
 
 /// What SQL statements change and read.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlparser::ast::{Expr, Ident, Query};
 
-use crate::plan::ExplainDetails;
+use crate::plan::logical::ExplainDetails;
 use crate::plan::logical::OnConflict;
 use crate::types::{LogicalType, SqlPosition};
 

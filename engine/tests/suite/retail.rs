@@ -12,7 +12,8 @@ use retail_data::{Settings, TillLog};
 use serde_json::Value;
 use volley::connectors::standard_registry;
 use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
-use volley::plan::{ExplainDetails, explain};
+use volley::plan::explain;
+use volley::plan::logical::ExplainDetails;
 use volley::runtime::JobOutcome;
 use volley::sql::split_script;
 
