@@ -164,13 +164,14 @@ pub(super) fn equal_pairs(
         let with_held = make_comparator(&held, own, Default::default())?;
         let with_own = make_comparator(own, own, Default::default())?;
         let mut next = 0..;
-        open.retain(|pair| match pairs[*pair] {
-            (other, row) => match other.place() {
+        open.retain(|pair| {
+            let (other, row) = pairs[*pair];
+            match other.place() {
                 RowPlace::State(_) => {
                     with_held(next.next().expect("as many as there are"), row).is_eq()
                 }
                 RowPlace::Batch(other) => with_own(other as usize, row).is_eq(),
-            },
+            }
         });
     }
     open.into_iter().for_each(|pair| equal[pair] = true);
