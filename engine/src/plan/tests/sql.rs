@@ -207,9 +207,8 @@ fn a_set_operation_is_a_join_in_which_nulls_are_equal() {
 
 #[test]
 fn a_scalar_subquery_is_joined_by_what_it_refers_to() {
-    let text = tree(
-        "SELECT id, (SELECT MAX(id) FROM auction WHERE seller = p.id) AS bid FROM person p",
-    );
+    let text =
+        tree("SELECT id, (SELECT MAX(id) FROM auction WHERE seller = p.id) AS bid FROM person p");
     assert!(
         text.contains("Join(joinType=[LeftJoin], where=[(id = $key0)]"),
         "{text}"
