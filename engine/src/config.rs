@@ -110,6 +110,30 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "How long a split may be silent before it stops holding back the watermark; 0: for ever.",
     ),
     OptionSpec::new(
+        "table.exec.interval-join.min-cleanup-interval",
+        OptionType::Duration,
+        Some("0 ms"),
+        "How much longer than it must an interval join keeps rows; rows of outer joins are padded so much later.",
+    ),
+    OptionSpec::new(
+        "table.exec.async-lookup.buffer-capacity",
+        OptionType::Integer,
+        Some("100"),
+        "Accepted for Flink's sake: a lookup join asks for the keys of a batch at once and waits for the answer.",
+    ),
+    OptionSpec::new(
+        "table.exec.async-lookup.timeout",
+        OptionType::Duration,
+        Some("3 min"),
+        "Accepted for Flink's sake.",
+    ),
+    OptionSpec::new(
+        "table.exec.async-lookup.output-mode",
+        OptionType::Enum(&["ORDERED", "ALLOW_UNORDERED"]),
+        Some("ORDERED"),
+        "Accepted for Flink's sake: a lookup join keeps the order of rows.",
+    ),
+    OptionSpec::new(
         "table.optimizer.agg-phase-strategy",
         PHASES,
         Some("AUTO"),

@@ -102,7 +102,13 @@ fn run_job(job: &PreparedJob, interrupted: &Interrupts) -> Result<JobOutcome> {
     let running = job.deploy(collector)?;
     interrupted.stop_on(running.cancel_flag());
     let mut line = ProgressLine::new(job.config().get("volley.progress").unwrap_or("auto"));
-    let outcome = running.run(&mut |_, progress| line.show(&progress));
+    let outcome = running.run(&mut |metrics, progress| {
+        line.show(&progress);
+        for warning in metrics.new_warnings() {
+            line.clear();
+            line.note(&warning);
+        }
+    });
     line.clear();
     let outcome = outcome?;
     if let Some(printer) = printer {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::WaitingRows;
 use crate::stream::KeyGroupRange;
 use crate::types::{EventTime, ProcessingTime};
 
@@ -51,6 +52,8 @@ pub struct OperatorMetrics {
     pub late_records_dropped: AtomicU64,
     /// `numNullRowTimeRecordsDropped`.
     pub null_row_time_records_dropped: AtomicU64,
+    /// Rows that a join holds back.
+    pub waiting: WaitingRows,
 }
 
 impl Context {

@@ -40,6 +40,7 @@ pub(crate) mod test_bench;
 mod timed_side;
 mod union;
 mod values;
+mod waiting_rows;
 mod watermark_queue;
 mod window_aggregate;
 mod window_buffer;
@@ -88,6 +89,7 @@ pub use temporal_sort::{SortTime, TemporalSortOperator, TemporalSortSpec};
 pub use timed_side::TimedSide;
 pub use union::UnionOperator;
 pub use values::ValuesSource;
+pub use waiting_rows::WaitingRows;
 pub use window_aggregate::{AggregatePhase, WindowAggregateOperator, local_output_schema};
 pub use window_deduplicate::{
     KeepRow, WindowDeduplicate, WindowDeduplicateOperator, WindowDeduplicateSpec,

@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 use crate::state::GroupTable;
 use crate::types::Schema;
 
+/// So many keys are kept whether they have rows or not.
+pub(super) const KEYS_KEPT: usize = if cfg!(test) { 8 } else { 65_536 };
+
 /// One input of a temporal or an interval join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedSide {

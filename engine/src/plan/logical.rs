@@ -413,11 +413,9 @@ impl Aggregate {
             .iter()
             .map(|column| input.fields[*column].clone())
             .collect();
-        if several {
-            fields
-                .iter_mut()
-                .filter(|field| field.time_attribute.is_none())
-                .for_each(|field| field.logical_type.nullable = true);
+        for (position, field) in fields.iter_mut().enumerate() {
+            let in_all = self.grouping_sets.iter().all(|set| set.contains(&position));
+            field.logical_type.nullable |= several && (field.time_attribute.is_none() || !in_all);
         }
         fields.extend(
             self.aggregates

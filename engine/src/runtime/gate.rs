@@ -98,6 +98,19 @@ impl InputGate {
         Ok(None)
     }
 
+    /// How far each input of two has come; an ended channel holds nothing back. `None` for one input.
+    pub(crate) fn input_watermarks(&self) -> Option<[EventTime; 2]> {
+        let of_input = |input: InputIndex| {
+            let channels = (0..self.channels.len()).filter(|at| self.channels[*at].input == input);
+            let watermark = |at: usize| match self.channels[at].state {
+                ChannelState::Ended => EventTime::MAX,
+                _ => self.valve.channel_watermark(at),
+            };
+            channels.map(watermark).min()
+        };
+        Some([of_input(InputIndex::FIRST)?, of_input(InputIndex::SECOND)?])
+    }
+
     fn is_open(&self, index: usize) -> bool {
         self.channels[index].state == ChannelState::Open
     }

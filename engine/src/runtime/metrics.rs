@@ -64,6 +64,12 @@ impl JobMetrics {
             .map(|(name, metrics)| (name.as_str(), &**metrics))
     }
 
+    /// What somebody should know who watches the job, each once.
+    pub fn new_warnings(&self) -> Vec<String> {
+        let warning = |(name, metrics): (&str, &OperatorMetrics)| metrics.waiting.warning(name);
+        self.operators().filter_map(warning).collect()
+    }
+
     /// The sums over all operators, by Flink's metric names.
     pub fn totals(&self) -> BTreeMap<String, u64> {
         let sum = |counter: fn(&OperatorMetrics) -> &AtomicU64| {

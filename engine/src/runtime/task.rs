@@ -662,16 +662,19 @@ impl Task {
                 }
                 Ok(emitted)
             }
-            Head::Gate(gate) => match gate.next(env.batch_rows)? {
-                Some((input, element)) => {
-                    let first = self.slots.first_mut().ok_or_else(|| {
-                        Error::internal("a task without a source has an operator")
-                    })?;
-                    first.queue.push_back((input, element));
-                    Ok(true)
+            Head::Gate(gate) => {
+                let next = gate.next(env.batch_rows)?;
+                let first = self
+                    .slots
+                    .first_mut()
+                    .ok_or_else(|| Error::internal("a task without a source has an operator"))?;
+                if let Some(watermarks) = gate.input_watermarks() {
+                    first.ctx.metrics().waiting.set_watermarks(watermarks);
                 }
-                None => Ok(false),
-            },
+                let is_next = next.is_some();
+                first.queue.extend(next);
+                Ok(is_next)
+            }
         }
     }
 }

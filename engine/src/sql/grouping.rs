@@ -66,7 +66,10 @@ impl Grouping {
         let fields = expressions
             .iter()
             .enumerate()
-            .map(|(index, expression)| group_field(index, expression, several, input))
+            .map(|(index, expression)| {
+                let in_all = sets.iter().all(|set| set.contains(&index));
+                group_field(index, expression, several, in_all, input)
+            })
             .collect();
         Grouping {
             expressions,
@@ -221,7 +224,13 @@ impl Grouping {
     }
 }
 
-fn group_field(index: usize, expression: &Expression, several: bool, input: &[Field]) -> Field {
+fn group_field(
+    index: usize,
+    expression: &Expression,
+    several: bool,
+    in_all: bool,
+    input: &[Field],
+) -> Field {
     let name = match expression {
         Expression::Column { name, .. } => name.clone(),
         _ => format!("$f{index}"),
@@ -229,7 +238,7 @@ fn group_field(index: usize, expression: &Expression, several: bool, input: &[Fi
     let attribute = attribute_of(expression, input);
     let mut field = Field::new(name, expression.logical_type().clone());
     // A column outside of a set is NULL there; window bounds are in every set.
-    field.logical_type.nullable |= several && attribute.is_none();
+    field.logical_type.nullable |= several && (attribute.is_none() || !in_all);
     field.with_time_attribute(attribute)
 }
 

@@ -36,6 +36,9 @@ pub(super) enum OrderItem {
     Expression(Box<Expr>),
 }
 
+/// A plan with the values of ORDER BY behind its columns, the sort keys, and how many columns it has without those.
+pub(super) type SortedPlan = (LogicalPlan, Vec<SortKey>, usize);
+
 /// OFFSET and LIMIT.
 #[derive(Debug, Clone, Copy, Default)]
 struct Limits {
@@ -51,18 +54,33 @@ impl Binder<'_> {
         environment: &Environment,
         place: QueryPlace,
     ) -> Result<LogicalPlan> {
-        let limits = self.limits(query)?;
         let order = self.order_items(query.order_by.as_ref())?;
-        let body = query.body.as_ref();
-        let (plan, order_by, visible) = match body {
-            _ if order.is_empty() => {
+        let sorted = self.bind_sorted_body(query.body.as_ref(), environment, order)?;
+        self.sort_and_limit(query, sorted, place)
+    }
+
+    fn bind_sorted_body(
+        &self,
+        body: &SetExpr,
+        environment: &Environment,
+        order: &[OrderByExpr],
+    ) -> Result<SortedPlan> {
+        match body {
+            SetExpr::Select(select) => self.bind_sorted_select(select, environment, order),
+            body => {
                 let plan = self.bind_body(body, environment)?;
-                let visible = plan.schema().len();
-                (plan, vec![], visible)
+                self.with_sort_columns(plan, order)
             }
-            SetExpr::Select(select) => self.bind_sorted_select(select, environment, order)?,
-            body => self.with_sort_columns(self.bind_body(body, environment)?, order)?,
-        };
+        }
+    }
+
+    fn sort_and_limit(
+        &self,
+        query: &Query,
+        (plan, order_by, visible): SortedPlan,
+        place: QueryPlace,
+    ) -> Result<LogicalPlan> {
+        let limits = self.limits(query)?;
         let is_limited = limits.fetch.is_some() || limits.offset > 0;
         let is_sorted = is_limited || (place == QueryPlace::Statement && !order_by.is_empty());
         let plan = if is_sorted {
@@ -210,11 +228,11 @@ impl Binder<'_> {
     }
 
     /// The plan with the values of ORDER BY behind its columns, the sort keys, and how many columns the plan had.
-    fn with_sort_columns(
-        &self,
-        plan: LogicalPlan,
-        order: &[OrderByExpr],
-    ) -> Result<(LogicalPlan, Vec<SortKey>, usize)> {
+    fn with_sort_columns(&self, plan: LogicalPlan, order: &[OrderByExpr]) -> Result<SortedPlan> {
+        if order.is_empty() {
+            let visible = plan.schema().len();
+            return Ok((plan, vec![], visible));
+        }
         let schema = plan.schema();
         let scope = Scope::of(&schema, None);
         let names: Vec<&str> = schema.names().collect();

@@ -31,8 +31,19 @@ impl Binder<'_> {
         environment: &Environment,
         place: QueryPlace,
     ) -> Result<LogicalPlan> {
+        self.refuse_foreign_ends(query)?;
+        match &query.with {
+            Some(with) => {
+                let environment = self.bind_with(with, environment)?;
+                self.bind_sorted(query, &environment, place)
+            }
+            None => self.bind_sorted(query, environment, place),
+        }
+    }
+
+    fn refuse_foreign_ends(&self, query: &Query) -> Result<()> {
         let Query {
-            with,
+            with: _,
             body: _,
             order_by: _,
             limit_clause: _,
@@ -50,14 +61,10 @@ impl Binder<'_> {
             ("FORMAT", format_clause.is_some()),
             ("the pipe |>", !pipe_operators.is_empty()),
         ];
-        if let Some((what, _)) = foreign.into_iter().find(|(_, present)| *present) {
-            return Err(self.unsupported(what, query));
+        match foreign.into_iter().find(|(_, present)| *present) {
+            Some((what, _)) => Err(self.unsupported(what, query)),
+            None => Ok(()),
         }
-        let environment = match with {
-            Some(with) => self.bind_with(with, environment)?,
-            None => environment.clone(),
-        };
-        self.bind_sorted(query, &environment, place)
     }
 
     /// Each WITH query sees those before it.

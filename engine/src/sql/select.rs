@@ -12,7 +12,7 @@ use super::binder::{Binder, Environment};
 use super::expression::ExpressionBinder;
 use super::grouping::Grouping;
 use super::legacy_window;
-use super::order_by::{OrderItem, first_columns, sort_column, sort_key};
+use super::order_by::{OrderItem, SortedPlan, first_columns, sort_column, sort_key};
 use super::over::{OverCalls, check_named_windows};
 use super::projection::{columns_of, project};
 use super::scope::{Relation, Scope};
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Expression, Position};
 use crate::functions;
 use crate::plan::logical::{Aggregate, Filter, LogicalPlan, window_bounds};
-use crate::types::{Field, SortKey, SqlPosition};
+use crate::types::{Field, SqlPosition};
 
 /// One column of the result.
 enum Item<'e> {
@@ -60,7 +60,17 @@ impl Binder<'_> {
         select: &Select,
         environment: &Environment,
         order: &[OrderByExpr],
-    ) -> Result<(LogicalPlan, Vec<SortKey>, usize)> {
+    ) -> Result<SortedPlan> {
+        let (relation, state_ttl) = self.bind_rows(select, environment)?;
+        self.bind_result(select, relation, order, state_ttl)
+    }
+
+    /// What FROM and WHERE give, and how long groups of it are remembered. Views nest here, so this keeps little on the stack.
+    fn bind_rows(
+        &self,
+        select: &Select,
+        environment: &Environment,
+    ) -> Result<(Relation, Option<u64>)> {
         self.refuse_foreign_clauses(select)?;
         let mut relation = self.bind_from(&select.from, environment)?;
         let select_at = select.select_token.0.span.start;
@@ -70,6 +80,16 @@ impl Binder<'_> {
         let relation = self.bind_where(relation, select.selection.as_ref(), environment)?;
         let values: Vec<&Expr> = select.projection.iter().filter_map(value_of).collect();
         let relation = self.join_scalars(relation, &values, environment)?;
+        Ok((relation, ttl_of_groups))
+    }
+
+    fn bind_result(
+        &self,
+        select: &Select,
+        relation: Relation,
+        order: &[OrderByExpr],
+        ttl_of_groups: Option<u64>,
+    ) -> Result<SortedPlan> {
         let mut items = self.expand_items(&select.projection, &relation.scope)?;
         let visible = items.len();
         let order_items = self.order_items_of(order, &items)?;

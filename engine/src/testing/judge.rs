@@ -221,8 +221,8 @@ pub(super) fn table_of(changes: &[Change], key: &[usize]) -> Result<Vec<Vec<Valu
         let key = Ordered(key.iter().map(|column| row[*column].clone()).collect());
         match kind {
             RowKind::Insert | RowKind::UpdateAfter => drop(table.insert(key, row.clone())),
-            RowKind::Delete => drop(table.remove(&key)),
-            RowKind::UpdateBefore => {}
+            // A filter may let a -U through and hold back its +U.
+            RowKind::Delete | RowKind::UpdateBefore => drop(table.remove(&key)),
         }
     }
     Ok(table.into_values().collect())

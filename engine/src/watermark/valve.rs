@@ -53,6 +53,11 @@ impl WatermarkValve {
         self.watermark
     }
 
+    /// The last watermark of a channel.
+    pub fn channel_watermark(&self, channel: usize) -> EventTime {
+        self.channels[channel].watermark
+    }
+
     /// The status put out last.
     pub fn status(&self) -> WatermarkStatus {
         self.status

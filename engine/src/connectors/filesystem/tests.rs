@@ -707,3 +707,62 @@ fn int96_timestamps_are_read() {
         ["{\"ts\":\"1970-01-01 00:00:00.001\"}", "{\"ts\":null}"]
     );
 }
+
+/// The texts found for numbers.
+fn looked_up(
+    function: &mut dyn crate::connectors::LookupFunction,
+    keys: &[i64],
+    now: i64,
+) -> Vec<String> {
+    let keys: arrow::array::ArrayRef = Arc::new(arrow::array::Int64Array::from(keys.to_vec()));
+    let request = crate::connectors::LookupRequest {
+        keys: &[keys],
+        now: ProcessingTime(now),
+    };
+    let found = function.lookup(&request).unwrap();
+    assert_eq!(found.rows.num_columns(), 1);
+    let texts = arrow::array::AsArray::as_string::<i32>(found.rows.column(0));
+    let of = found.of.iter().zip(texts.iter());
+    of.map(|(of, text)| format!("{of} {}", text.unwrap()))
+        .collect()
+}
+
+#[test]
+fn files_are_looked_up_and_read_again_when_they_change_or_when_it_is_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.json");
+    let line = |a: i64, s: &str| format!("{{\"a\":{a},\"s\":\"{s}\"}}\n");
+    let old = line(1, "one") + &line(2, "two") + &line(1, "uno");
+    let function = |options: &[(&str, &str)]| {
+        let mut table = json(directory.path());
+        table.projection = vec![1];
+        let options = options.iter();
+        table
+            .options
+            .extend(options.map(|(key, value)| (key.to_string(), value.to_string())));
+        let source = FilesystemFactory.create_lookup(&table, &[0]).unwrap();
+        source.function().unwrap()
+    };
+    fs::write(&path, &old).unwrap();
+    let mut plain = function(&[]);
+    let mut full = function(&[
+        ("lookup.cache", "FULL"),
+        ("lookup.full-cache.periodic-reload.interval", "1 min"),
+    ]);
+    let mut forever = function(&[("lookup.cache", "FULL")]);
+    for function in [&mut plain, &mut full, &mut forever] {
+        let found = looked_up(&mut **function, &[2, 3, 1], 0);
+        assert_eq!(found, ["0 two", "2 one", "2 uno"]);
+    }
+    fs::write(&path, line(1, "changed")).unwrap();
+    assert_eq!(looked_up(&mut *plain, &[1], 1), ["0 changed"]);
+    assert_eq!(looked_up(&mut *full, &[1], 59_999), ["0 one", "0 uno"]);
+    assert_eq!(looked_up(&mut *full, &[1], 60_000), ["0 changed"]);
+    assert_eq!(looked_up(&mut *forever, &[1], 60_000), ["0 one", "0 uno"]);
+    let timed = [("lookup.full-cache.reload-strategy", "TIMED")];
+    let mut table = json(directory.path());
+    let timed = timed.map(|(key, value)| (key.to_string(), value.to_string()));
+    table.options.extend(timed);
+    let error = FilesystemFactory.create_lookup(&table, &[0]).err().unwrap();
+    assert!(error.message().contains("TIMED"), "{error}");
+}

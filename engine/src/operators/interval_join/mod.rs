@@ -14,7 +14,7 @@ use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
-use super::timed_side::{TimedSide, key_numbers, row_times};
+use super::timed_side::{KEYS_KEPT, TimedSide, key_numbers, row_times};
 use super::watermark_queue::{TimedWork, WatermarkQueue};
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
@@ -27,9 +27,6 @@ use crate::types::{EventTime, JoinKind, ProcessingTime, Schema};
 use cache::{CachedRows, ExpiredRow, RowCache};
 
 const STATES: [&str; 2] = ["left", "right"];
-
-/// So many keys are kept whether they have rows or not.
-const KEYS_KEPT: usize = if cfg!(test) { 8 } else { 65_536 };
 
 /// What an interval join does.
 pub struct IntervalJoinSpec {
@@ -58,6 +55,8 @@ pub struct IntervalBounds {
     pub lower_ms: i64,
     /// The greatest difference.
     pub upper_ms: i64,
+    /// How much longer than they must rows stay.
+    pub min_cleanup_ms: i64,
 }
 
 impl IntervalBounds {
@@ -80,8 +79,14 @@ impl IntervalBounds {
     fn expired_by(&self, side: usize, now: i64) -> i64 {
         match now {
             i64::MAX => i64::MAX,
-            now => now.saturating_sub(self.reach_ms(side)).saturating_sub(1),
+            now => now.saturating_sub(self.stay_ms(side)),
         }
+    }
+
+    /// How long behind its own time a row of this side stays.
+    fn stay_ms(&self, side: usize) -> i64 {
+        let reach = self.reach_ms(side).saturating_add(1);
+        reach.saturating_add(self.min_cleanup_ms)
     }
 
     fn is_empty(&self) -> bool {
@@ -537,8 +542,7 @@ impl Operator for IntervalJoinOperator {
         }
         let due = |side: usize| {
             let first = self.caches[side].first_time()?;
-            let reach = self.spec.bounds.reach_ms(side);
-            Some(first.saturating_add(reach).saturating_add(1))
+            Some(first.saturating_add(self.spec.bounds.stay_ms(side)))
         };
         let due = [due(0), due(1)].into_iter().flatten().min();
         due.map(ProcessingTime)

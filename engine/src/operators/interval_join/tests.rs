@@ -28,6 +28,7 @@ fn bounds(lower_ms: i64, upper_ms: i64) -> IntervalBounds {
         is_event_time: true,
         lower_ms,
         upper_ms,
+        min_cleanup_ms: 0,
     }
 }
 
@@ -144,6 +145,30 @@ fn bounds_that_exclude_each_other_pad_at_once() {
         "
             +I a, 1, 100, null, null, null
             -- watermark 100
+        ",
+    );
+}
+
+#[test]
+fn rows_may_stay_longer_than_they_must() {
+    let longer = IntervalBounds {
+        min_cleanup_ms: 5,
+        ..bounds(-10, 0)
+    };
+    check_join(
+        || join(JoinKind::Left, longer, false),
+        "
+            +I a, 1, 100
+            +I b, 2, 100
+            -- watermark 115
+            right +I a, 3, 110
+            -- watermark 116
+        ",
+        "
+            -- watermark 105
+            +I a, 1, 100, a, 3, 110
+            +I b, 2, 100, null, null, null
+            -- watermark 106
         ",
     );
 }

@@ -248,6 +248,8 @@ fn a_row_that_goes_lets_the_next_one_in() {
             +U a, 7, 3, 1
             -U a, 7, 3, 2
             +U a, 7, 3, 2
+            -U a, 7, 3, 1   // the first of the two goes, the second takes its place
+            +U a, 7, 3, 1
             -U a, 7, 3, 2
             +U a, 5, 1, 2
         ",

@@ -9,13 +9,14 @@ mod probes;
 mod versions;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
-use super::timed_side::{TimedSide, key_numbers, row_times};
+use super::timed_side::{KEYS_KEPT, TimedSide, key_numbers, row_times};
 use super::watermark_queue::{TimedWork, WatermarkQueue};
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
@@ -45,6 +46,8 @@ pub struct TemporalJoinSpec {
     pub condition: Option<CompiledExpression>,
     /// Left columns, then right ones.
     pub output: Schema,
+    /// The tables behind the inputs, for warnings.
+    pub input_names: [String; 2],
 }
 
 /// Takes changes on both sides, gives the left side's kinds. A left row that comes behind the watermark waits for the next one
@@ -53,12 +56,15 @@ pub struct TemporalJoinSpec {
 pub struct TemporalJoinOperator {
     spec: TemporalJoinSpec,
     schema: SchemaRef,
+    backend: Arc<dyn StateBackend>,
     keys: GroupTable,
     probes: Probes,
     versions: Versions,
     watermarks: WatermarkQueue,
     work: VecDeque<TimedWork>,
     firing: Option<Firing>,
+    /// How many waiting rows the metrics know of.
+    told_waiting: usize,
 }
 
 /// Watermarks whose rows are on their way out.
@@ -70,16 +76,18 @@ struct Firing {
 
 impl TemporalJoinOperator {
     /// An operator as `spec` says.
-    pub fn new(spec: TemporalJoinSpec, backend: &dyn StateBackend) -> Result<Self> {
+    pub fn new(spec: TemporalJoinSpec, backend: Arc<dyn StateBackend>) -> Result<Self> {
         let left = &spec.left;
         Ok(TemporalJoinOperator {
             schema: spec.output.to_arrow(),
             keys: backend.group_table(&left.key_types(), 0)?,
+            backend,
             probes: Probes::new(left.schema.to_arrow(), left.time),
             versions: Versions::new(spec.right.schema.to_arrow(), spec.right.time),
             watermarks: WatermarkQueue::new(),
             work: VecDeque::new(),
             firing: None,
+            told_waiting: 0,
             spec,
         })
     }
@@ -97,7 +105,10 @@ impl TemporalJoinOperator {
                 return Ok(Flow::Blocked);
             }
             match self.work.pop_front() {
-                None => return Ok(Flow::Done),
+                None => {
+                    self.tell_waiting(ctx);
+                    return Ok(Flow::Done);
+                }
                 Some(TimedWork::Rows(input, batch)) => self.add(input, &batch)?,
                 Some(TimedWork::Fire(watermarks)) => {
                     self.firing = Some(Firing {
@@ -108,6 +119,14 @@ impl TemporalJoinOperator {
                 }
             }
         }
+    }
+
+    fn tell_waiting(&mut self, ctx: &Context) {
+        let waiting = &ctx.metrics().waiting;
+        waiting.name_inputs(&self.spec.input_names);
+        let rows = self.probes.rows().len();
+        waiting.add(rows as i64 - self.told_waiting as i64);
+        self.told_waiting = rows;
     }
 
     fn add(&mut self, input: InputIndex, batch: &ChangelogBatch) -> Result<()> {
@@ -155,7 +174,27 @@ impl TemporalJoinOperator {
             self.versions.prune(*last)?;
             out.watermark(*last);
         }
+        self.forget_keys()?;
         Ok(Flow::Done)
+    }
+
+    /// Forgets the keys without rows and versions once they are most of all keys.
+    fn forget_keys(&mut self) -> Result<()> {
+        let rows = self.probes.rows().len() + self.versions.rows().len();
+        if self.keys.len() < KEYS_KEPT.max(4 * rows) {
+            return Ok(());
+        }
+        let types = self.spec.left.key_types();
+        let mut table = self.backend.group_table(&types, rows)?;
+        let mut number = |columns: &[ArrayRef], hashes: &[u64]| {
+            let mut numbers = Vec::new();
+            table.resolve(columns, hashes, &mut numbers)?;
+            Ok(numbers)
+        };
+        self.probes.renumber(&self.spec.left.keys, &mut number)?;
+        self.versions.renumber(&self.spec.right.keys, &mut number)?;
+        self.keys = table;
+        Ok(())
     }
 
     /// Left rows beside their versions.

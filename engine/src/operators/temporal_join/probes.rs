@@ -123,6 +123,22 @@ impl Probes {
         due
     }
 
+    /// Gives the keys new numbers, which `number` tells from the key `columns` of rows and the hashes of their keys.
+    pub(super) fn renumber(
+        &mut self,
+        columns: &[usize],
+        mut number: impl FnMut(&[ArrayRef], &[u64]) -> Result<Vec<u32>>,
+    ) -> Result<()> {
+        let mut ids = self.rows.ids();
+        ids.retain(|id| self.facts[*id as usize].key.is_some());
+        let hashes: Vec<u64> = ids.iter().map(|id| self.facts[*id as usize].hash).collect();
+        let numbers = number(&self.rows.gather_columns(columns, &ids)?, &hashes)?;
+        for (id, key) in ids.into_iter().zip(numbers) {
+            self.facts[id as usize].key = Some(key);
+        }
+        Ok(())
+    }
+
     /// Forgets rows.
     pub(super) fn remove(&mut self, rows: &[u32]) -> Result<()> {
         self.rows.remove(rows)

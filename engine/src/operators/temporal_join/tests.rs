@@ -42,8 +42,9 @@ fn join(kind: JoinKind, null_safe: bool, with_condition: bool) -> TemporalJoinOp
         null_safe: vec![null_safe],
         condition: with_condition.then(|| compile(&less, &context).unwrap()),
         output: left.join(&right),
+        input_names: ["l".to_string(), "r".to_string()],
     };
-    TemporalJoinOperator::new(spec, &HashMapStateBackend).unwrap()
+    TemporalJoinOperator::new(spec, Arc::new(HashMapStateBackend)).unwrap()
 }
 
 fn check_join(operator: impl Fn() -> TemporalJoinOperator, stream: &str, expected: &str) {
@@ -169,6 +170,22 @@ fn versions_that_no_row_can_meet_are_forgotten() {
     let flow = operator.process_watermark(&mut ctx, EventTime(990), &mut out);
     assert_eq!(flow.unwrap(), Flow::Done);
     assert_eq!(operator.versions.rows().len(), 10);
+}
+
+#[test]
+fn keys_that_only_rows_had_are_forgotten() {
+    let mut stream = String::from("right +I k7, 1, 0\n");
+    let mut expected = String::new();
+    for time in 1..200 {
+        stream +=
+            &format!("+I k{time}, 0, {time}\nright +I k7, {time}, {time}\n-- watermark {time}\n");
+        let version = match time {
+            7 => "k7, 7, 7",
+            _ => "null, null, null",
+        };
+        expected += &format!("+I k{time}, 0, {time}, {version}\n-- watermark {time}\n");
+    }
+    check_join(|| join(JoinKind::Left, false, false), &stream, &expected);
 }
 
 /// Element by element, with a map of versions for each key.

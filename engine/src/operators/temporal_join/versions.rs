@@ -125,6 +125,30 @@ impl Versions {
         self.rows.remove(&gone)
     }
 
+    /// Gives the keys new numbers, which `number` tells from the key `columns` of rows and the hashes of their keys.
+    pub(super) fn renumber(
+        &mut self,
+        columns: &[usize],
+        mut number: impl FnMut(&[ArrayRef], &[u64]) -> Result<Vec<u32>>,
+    ) -> Result<()> {
+        let old = std::mem::take(&mut self.by_key);
+        let old: Vec<Vec<Version>> = old
+            .into_iter()
+            .filter(|of_key| !of_key.is_empty())
+            .collect();
+        let rows: Vec<u32> = old.iter().map(|of_key| of_key[0].row).collect();
+        let hashes: Vec<u64> = rows.iter().map(|row| self.hashes[*row as usize]).collect();
+        let numbers = number(&self.rows.gather_columns(columns, &rows)?, &hashes)?;
+        self.prunings.clear();
+        for (key, of_key) in numbers.into_iter().zip(old) {
+            for version in of_key {
+                let replaced = self.add_version(key, version);
+                debug_assert_eq!(replaced, None, "versions of a key have different times");
+            }
+        }
+        Ok(())
+    }
+
     /// All versions: key group, hash of the key, whether it is a deletion, then the columns.
     pub(super) fn snapshot(&self, max_parallelism: u16) -> Result<Vec<RecordBatch>> {
         let versions: Vec<Version> = self.by_key.iter().flatten().copied().collect();

@@ -346,3 +346,82 @@ pub(crate) fn window_bounds(plan: &LogicalPlan) -> Option<(usize, usize)> {
         | LogicalPlan::SetOperation(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Field, LogicalType};
+
+    fn side() -> Schema {
+        let time = LogicalType::nullable(TypeRoot::Timestamp(3));
+        let rowtime = Field::new("ts", time).with_time_attribute(Some(TimeAttribute::Rowtime));
+        Schema::new(vec![Field::new("k", LogicalType::INT), rowtime])
+    }
+
+    fn call(function: &str, arguments: Vec<Expression>) -> Expression {
+        Expression::call(function, arguments, LogicalType::BOOLEAN)
+    }
+
+    /// The left time, or the right one.
+    fn time(on_right: bool) -> Expression {
+        let time = LogicalType::nullable(TypeRoot::Timestamp(3));
+        Expression::column(1 + 2 * usize::from(on_right), "ts", time)
+    }
+
+    fn interval(ms: i64) -> Expression {
+        Expression::Literal {
+            value: Literal::Integer(ms),
+            logical_type: LogicalType::not_null(TypeRoot::IntervalDayTime),
+        }
+    }
+
+    fn bounds(parts: Vec<Expression>) -> Option<(i64, i64)> {
+        let condition = conjunction(parts).unwrap();
+        let found = time_bounds(&condition, &side(), &side())?;
+        assert_eq!((found.left, found.right), (1, 1));
+        Some((found.lower_ms, found.upper_ms))
+    }
+
+    #[test]
+    fn bounds_are_found_in_every_form() {
+        let (left, right) = (time(false), time(true));
+        let plus = |time: &Expression, ms: i64| call("+", vec![time.clone(), interval(ms)]);
+        let minus = |time: &Expression, ms: i64| call("-", vec![time.clone(), interval(ms)]);
+        let compare = |first: &Expression, operator: &str, second: &Expression| {
+            call(operator, vec![first.clone(), second.clone()])
+        };
+        assert_eq!(bounds(vec![compare(&left, "=", &right)]), Some((0, 0)));
+        assert_eq!(
+            bounds(vec![compare(&right, "=", &plus(&left, 5))]),
+            Some((-5, -5))
+        );
+        let between = call(
+            "BETWEEN",
+            vec![right.clone(), minus(&left, 5), plus(&left, 10)],
+        );
+        assert_eq!(bounds(vec![between]), Some((-10, 5)));
+        let strict = vec![
+            compare(&right, ">", &minus(&left, 5)),
+            compare(&plus(&left, 10), ">", &right),
+        ];
+        assert_eq!(bounds(strict), Some((-9, 4)));
+        let both_sides = vec![
+            compare(&plus(&left, 2), ">=", &minus(&right, 3)),
+            compare(&left, "<=", &right),
+        ];
+        assert_eq!(bounds(both_sides), Some((-5, 0)));
+        let negated = call("-", vec![interval(7)]);
+        let tightest = vec![
+            compare(&left, ">=", &minus(&right, 9)),
+            compare(&left, ">=", &call("+", vec![right.clone(), negated])),
+            compare(&left, "<", &right),
+        ];
+        assert_eq!(bounds(tightest), Some((-7, -1)));
+        assert_eq!(bounds(vec![compare(&left, "<", &right)]), None, "one bound");
+        let same_side = vec![
+            compare(&left, "<", &plus(&left, 5)),
+            compare(&left, ">", &right),
+        ];
+        assert_eq!(bounds(same_side), None);
+    }
+}

@@ -37,10 +37,12 @@ impl DeduplicateNode {
             Some(_) => "ROWTIME",
             None => "PROCTIME",
         };
+        let inserts = self.emission == DeduplicateEmission::Final;
         vec![
             ("keep", keep.to_string()),
             ("key", columns(scope.input(), &self.unique_key)),
             ("order", order.to_string()),
+            ("outputInsertOnly", inserts.to_string()),
         ]
     }
 }

@@ -23,6 +23,8 @@ pub struct IntervalJoinNode {
     pub lower_bound_ms: i64,
     /// The greatest `left time - right time`, milliseconds.
     pub upper_bound_ms: i64,
+    /// How much longer than they must rows stay, milliseconds.
+    pub min_cleanup_ms: i64,
     /// The left time column.
     pub left_time: usize,
     /// The right time column.

@@ -88,7 +88,7 @@ impl RankNode {
         let input = scope.input();
         match self.form {
             RankForm::Rank => vec![
-                ("strategy", self.strategy(scope)),
+                ("strategy", self.strategy()),
                 ("rankType", "ROW_NUMBER".to_string()),
                 ("rankRange", self.range(scope)),
                 ("partitionBy", columns(input, &self.partition_by)),
@@ -99,7 +99,7 @@ impl RankNode {
                 ("orderBy", order(input, &self.order_by)),
                 ("offset", self.offset().to_string()),
                 ("fetch", self.fetch()),
-                ("strategy", self.strategy(scope)),
+                ("strategy", self.strategy()),
             ],
             RankForm::Limit => vec![
                 ("offset", self.offset().to_string()),
@@ -108,11 +108,12 @@ impl RankNode {
         }
     }
 
-    fn strategy(&self, scope: &Scope) -> String {
+    fn strategy(&self) -> String {
         match &self.strategy {
             RankStrategy::AppendFast => "AppendFastStrategy".to_string(),
             RankStrategy::UpdateFast { key } => {
-                format!("UpdateFastStrategy[{}]", columns(scope.input(), key))
+                let key: Vec<String> = key.iter().map(usize::to_string).collect();
+                format!("UpdateFastStrategy[{}]", key.join(","))
             }
             RankStrategy::Retract => "RetractStrategy".to_string(),
         }

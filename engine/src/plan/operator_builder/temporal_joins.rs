@@ -7,7 +7,7 @@ use crate::operators::{
     IntervalBounds, IntervalJoinOperator, IntervalJoinSpec, LookupJoinOperator, LookupJoinSpec,
     LookupKeyValue, TemporalJoinOperator, TemporalJoinSpec, TimedSide,
 };
-use crate::plan::exec_node::ExecNode;
+use crate::plan::exec_node::{ExecNode, ExecNodeKind, NodeId};
 use crate::plan::nodes::{
     IntervalJoinNode, JoinKey, LookupJoinNode, LookupKey, LookupValue, TemporalJoinNode,
 };
@@ -35,6 +35,7 @@ impl OperatorBuilder<'_> {
                     is_event_time: join.is_event_time,
                     lower_ms: join.lower_bound_ms,
                     upper_ms: join.upper_bound_ms,
+                    min_cleanup_ms: join.min_cleanup_ms,
                 },
                 condition: condition.map(|part| compile(part, &context)).transpose()?,
                 output: output.clone(),
@@ -51,6 +52,7 @@ impl OperatorBuilder<'_> {
             self.backend.clone(),
         );
         let schemas = self.join_schemas(node);
+        let input_names = [0, 1].map(|input: usize| self.table_behind(node.inputs[input]));
         Ok(Box::new(move |_| {
             let times = [join.left_time, join.right_time];
             let [left, right] = timed_sides(&schemas, times, &join.keys);
@@ -62,8 +64,9 @@ impl OperatorBuilder<'_> {
                 null_safe: join.keys.iter().map(|key| key.null_safe).collect(),
                 condition: condition.map(|part| compile(part, &context)).transpose()?,
                 output: output.clone(),
+                input_names: input_names.clone(),
             };
-            Ok(Box::new(TemporalJoinOperator::new(spec, &*backend)?))
+            Ok(Box::new(TemporalJoinOperator::new(spec, backend.clone())?))
         }))
     }
 
@@ -92,6 +95,16 @@ impl OperatorBuilder<'_> {
             };
             Ok(Box::new(LookupJoinOperator::new(spec, source.function()?)))
         }))
+    }
+
+    /// The table from which a node's rows come, or the first of them.
+    fn table_behind(&self, id: NodeId) -> String {
+        let node = self.plan.node(id);
+        match (&node.kind, node.inputs.first()) {
+            (ExecNodeKind::TableSourceScan(scan), _) => scan.table.name.clone(),
+            (_, Some(input)) => self.table_behind(*input),
+            (kind, None) => kind.name().to_string(),
+        }
     }
 
     fn join_schemas(&self, node: &ExecNode) -> [Schema; 2] {

@@ -46,29 +46,38 @@ impl Planner<'_> {
                 *column = width + at;
             }
         }
+        // Logical keys that are one column of the rows: each but the first gets a column of its own.
+        let doubles: Vec<usize> = (0..keys.len())
+            .filter(|at| keys[..*at].contains(&keys[*at]))
+            .collect();
         let projections = aggregate
             .grouping_sets
             .iter()
             .zip(&ids)
             .map(|(set, id)| {
-                let left_out = |column: usize| {
-                    let places = keys.iter().zip(grouped).filter(|(key, _)| **key == column);
-                    let mut places = places.peekable();
-                    places.peek().is_some() && places.all(|(_, place)| !set.contains(place))
+                let key = |at: usize| match set.contains(&grouped[at]) {
+                    true => column_of(&schema, keys[at]),
+                    false => {
+                        let logical_type = &schema.fields[keys[at]].logical_type;
+                        Expression::literal(Literal::Null, logical_type.with_nullable(true))
+                    }
                 };
                 let own = (0..width).map(|column| {
-                    if left_out(column) {
-                        let logical_type = schema.fields[column].logical_type.with_nullable(true);
-                        Expression::literal(Literal::Null, logical_type)
-                    } else {
-                        column_of(&schema, column)
+                    match keys.iter().position(|key_column| *key_column == column) {
+                        Some(at) => key(at),
+                        None => column_of(&schema, column),
                     }
                 });
                 let copies = copied.iter().map(|column| column_of(&schema, *column));
+                let doubles = doubles.iter().map(|at| key(*at));
                 let id = Expression::literal(Literal::Integer(*id), grouping_id_type());
-                own.chain(copies).chain([id]).collect()
+                own.chain(copies).chain(doubles).chain([id]).collect()
             })
             .collect();
+        for (place, at) in doubles.iter().enumerate() {
+            rows.give_own_column(*at, width + copied.len() + place);
+        }
+        copied.extend(doubles.iter().map(|at| keys[*at]));
         let copies: Vec<Field> = copied
             .iter()
             .map(|column| {
@@ -82,7 +91,11 @@ impl Planner<'_> {
         for key in &keys {
             schema.fields[*key].logical_type.nullable = true;
         }
+        let first_double = copies.len() - doubles.len();
         schema.fields.extend(copies);
+        for double in &mut schema.fields[width + first_double..] {
+            double.logical_type.nullable = true;
+        }
         schema.fields.push(Field::new("$e", grouping_id_type()));
         let grouping_id = schema.len() - 1;
         let kind = ExecNodeKind::Expand(ExpandNode { projections });

@@ -35,6 +35,9 @@ impl Planner<'_> {
         let others = inputs.conditions.others.iter();
         let residual = conjunction(others.filter(|part| !bounds.parts.contains(part)).cloned());
         let sides = self.join_sides(inputs, keys, residual)?;
+        let min_cleanup = self
+            .config
+            .duration("table.exec.interval-join.min-cleanup-interval");
         let kind = ExecNodeKind::IntervalJoin(IntervalJoinNode {
             kind: join.kind,
             keys: sides.keys.clone(),
@@ -42,6 +45,7 @@ impl Planner<'_> {
             is_event_time: bounds.attribute == TimeAttribute::Rowtime,
             lower_bound_ms: bounds.lower_ms,
             upper_bound_ms: bounds.upper_ms,
+            min_cleanup_ms: min_cleanup.as_millis() as i64,
             left_time: sides.left.at(bounds.left),
             right_time: sides.right.at(bounds.right),
         });

@@ -1,9 +1,11 @@
 //! A join condition taken apart: equalities between the sides, which become keys, and the rest.
 
 use crate::expr::Expression;
+use crate::functions;
 use crate::plan::row_logic::{
     bare_column, can_fail, conjunction, conjuncts, is_shareable, reindex,
 };
+use crate::types::LogicalType;
 
 /// A join condition taken apart.
 pub(crate) struct Conditions {
@@ -75,12 +77,40 @@ fn equality(part: &Expression, left_width: usize) -> Option<Equality> {
     } else {
         return None;
     };
+    let columns = bare_column(left).zip(bare_column(right));
+    let (left, right) = of_one_type(left, right)?;
     Some(Equality {
-        left: left.clone(),
-        right: reindex(right, &|column| column - left_width),
+        left,
+        right: reindex(&right, &|column| column - left_width),
         null_safe,
-        columns: bare_column(left).zip(bare_column(right)),
+        columns,
     })
+}
+
+/// Both as values of one type, so that equal values have equal hashes. `None` where no type holds the values of both.
+fn of_one_type(left: &Expression, right: &Expression) -> Option<(Expression, Expression)> {
+    let types = [left, right].map(|side| side.logical_type().clone());
+    if types[0].root.to_arrow() == types[1].root.to_arrow() {
+        return Some((left.clone(), right.clone()));
+    }
+    let common = functions::common_type(&types)?;
+    let cast = |side: &Expression| {
+        let nullable = side.logical_type().nullable;
+        let cast = functions::implicit_cast(side.clone(), &common.with_nullable(nullable)).ok()?;
+        // A cast that can make NULL of a value is none to compare with.
+        (cast.logical_type().nullable == nullable && !may_lose_digits(side, &common))
+            .then_some(cast)
+    };
+    Some((cast(left)?, cast(right)?))
+}
+
+/// Whether a DECIMAL may have more digits before its point than the type holds.
+fn may_lose_digits(side: &Expression, to: &LogicalType) -> bool {
+    let whole = |logical_type: &LogicalType| {
+        let (precision, scale) = logical_type.root.as_decimal()?;
+        Some(precision - scale)
+    };
+    whole(side.logical_type()) > whole(to)
 }
 
 /// Whether it may be computed for every row of its side.

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
 use crate::expr::Expression;
-use crate::plan::exec_node::ExecNodeKind;
+use crate::plan::exec_node::{ExecNodeKind, NodeId};
 use crate::plan::logical::{Join, JoinKind, LogicalPlan, TableSpec};
 use crate::plan::logical_graph::LogicalId;
 use crate::plan::nodes::{LookupJoinNode, LookupKey, LookupValue};
 use crate::plan::physical::Planner;
-use crate::plan::relation::{Pending, Relation, column_of};
+use crate::plan::relation::{Packed, Pending, Relation, column_of};
 use crate::plan::row_logic::{
     bare_column, conjunction, conjuncts, is_movable, reindex, substitute,
 };
@@ -22,8 +22,7 @@ use super::join_conditions::Conditions;
 impl Planner<'_> {
     /// A lookup join.
     pub(super) fn lookup_join(&mut self, id: LogicalId, join: &Join) -> Result<Relation> {
-        let left_id = self.graph.nodes[id].inputs[0];
-        let left_width = self.schema(left_id).len();
+        let left_width = self.schema(self.graph.nodes[id].inputs[0]).len();
         let table = LookedUp::of(&join.right).ok_or_else(|| not_a_table(join))?;
         let question = Question::of(join, &table, left_width);
         if question.keys.is_empty() {
@@ -31,7 +30,41 @@ impl Planner<'_> {
         }
         let required = self.required(id).to_vec();
         let shown = self.shown(join, &table, &required, left_width)?;
+        let (left, key_columns) = self.asking(id, &question, &required)?;
+        let layout = Layout {
+            left_width,
+            node_width: self.builder.node(left.node).schema.len(),
+            left,
+            projection: question.table_columns(&shown, left_width),
+        };
+        let node = self.lookup_node(join, &table, &question, key_columns, &layout)?;
+        let output = self.builder.node(node).schema.clone();
+        let column = |column: usize| match column.checked_sub(left_width) {
+            None => column_of(&output, layout.at(column)),
+            Some(right) => substitute(&table.columns[right], &|physical| {
+                column_of(&output, layout.at(left_width + physical))
+            }),
+        };
+        let width = self.schema(id).len();
+        let columns = (0..width).map(|at| required.contains(&at).then(|| column(at)));
+        Ok(Relation {
+            base: node,
+            columns: columns.collect(),
+            schema: self.schema(id).clone(),
+            condition: None,
+            pending: Pending::Nothing,
+        })
+    }
 
+    /// The left input with the values that the table is asked for as columns, and where these are.
+    fn asking(
+        &mut self,
+        id: LogicalId,
+        question: &Question,
+        required: &[usize],
+    ) -> Result<(Packed, Vec<usize>)> {
+        let left_id = self.graph.nodes[id].inputs[0];
+        let left_width = self.schema(left_id).len();
         let mut read: BTreeSet<usize> = required.iter().copied().collect();
         read.extend(question.columns());
         read.retain(|column| *column < left_width);
@@ -43,74 +76,52 @@ impl Planner<'_> {
             KeyValue::Left(value) => Some(value),
             KeyValue::Constant(_) => None,
         });
-        let (left, columns) = self.side(left, values)?;
+        self.side(left, values)
+    }
 
+    fn lookup_node(
+        &mut self,
+        join: &Join,
+        table: &LookedUp,
+        question: &Question,
+        key_columns: Vec<usize>,
+        layout: &Layout,
+    ) -> Result<NodeId> {
         let mut descriptor = table.spec.descriptor.clone();
-        descriptor.projection = question.table_columns(&shown, left_width);
-        let place = |physical: usize| {
-            let at = descriptor.projection.binary_search(&physical);
-            at.expect("a column that is read is projected")
-        };
-        let mut columns = columns.into_iter();
+        descriptor.projection = layout.projection.clone();
+        let mut key_columns = key_columns.into_iter();
         let keys: Vec<LookupKey> = question
             .keys
             .iter()
             .map(|key| LookupKey {
                 column: key.column,
                 value: match &key.value {
-                    KeyValue::Left(_) => {
-                        LookupValue::Column(columns.next().expect("a column for each value"))
-                    }
                     KeyValue::Constant(value) => LookupValue::Constant(value.clone()),
+                    KeyValue::Left(_) => {
+                        LookupValue::Column(key_columns.next().expect("a column for each value"))
+                    }
                 },
             })
             .collect();
-        let node_width = self.builder.node(left.node).schema.len();
-        let at = |column: usize| match column.checked_sub(left_width) {
-            None => left.at(column),
-            Some(physical) => node_width + place(physical),
-        };
-        let factory = self.connectors.for_table(&descriptor, join.position.0)?;
-        let key_columns: Vec<usize> = keys.iter().map(|key| key.column).collect();
-        factory
-            .create_lookup(&descriptor, &key_columns)
+        // Mistakes in the options show now.
+        let asked: Vec<usize> = keys.iter().map(|key| key.column).collect();
+        self.connectors
+            .for_table(&descriptor, join.position.0)?
+            .create_lookup(&descriptor, &asked)
             .map_err(|error| error.at(join.position.0))?;
-
-        let mut schema = self.builder.node(left.node).schema.clone();
+        let mut schema = self.builder.node(layout.left.node).schema.clone();
         for mut field in descriptor.projected().fields {
             field.logical_type.nullable |= join.kind == JoinKind::Left;
             schema.fields.push(field);
         }
+        let others = question.others.iter();
         let kind = ExecNodeKind::LookupJoin(LookupJoinNode {
             kind: join.kind,
             keys,
-            condition: conjunction(question.others.iter().map(|part| reindex(part, &at))),
-            table: descriptor.clone(),
+            condition: conjunction(others.map(|part| reindex(part, &|column| layout.at(column)))),
+            table: descriptor,
         });
-        let output = schema.clone();
-        let node = self.builder.add(kind, vec![left.node], schema);
-        let own = |column: usize| column_of(&output, left.at(column));
-        let of_table = |expression: &Expression| {
-            substitute(expression, &|physical| {
-                column_of(&output, node_width + place(physical))
-            })
-        };
-        let columns = (0..self.schema(id).len()).map(|column| {
-            if !required.contains(&column) {
-                return None;
-            }
-            Some(match column.checked_sub(left_width) {
-                None => own(column),
-                Some(right) => of_table(&table.columns[right]),
-            })
-        });
-        Ok(Relation {
-            base: node,
-            columns: columns.collect(),
-            schema: self.schema(id).clone(),
-            condition: None,
-            pending: Pending::Nothing,
-        })
+        Ok(self.builder.add(kind, vec![layout.left.node], schema))
     }
 
     /// The right columns that are read, over the table's physical ones. What is computed would not be NULL beside a row that
@@ -136,6 +147,29 @@ impl Planner<'_> {
             Ok(shown.clone())
         })
         .collect()
+    }
+}
+
+/// Where columns are in the node: the left ones, then the table's projected ones.
+struct Layout {
+    left: Packed,
+    left_width: usize,
+    /// Number of columns of the left node.
+    node_width: usize,
+    /// Physical columns, sorted.
+    projection: Vec<usize>,
+}
+
+impl Layout {
+    /// Where a left column is, or behind them a physical column of the table.
+    fn at(&self, column: usize) -> usize {
+        match column.checked_sub(self.left_width) {
+            None => self.left.at(column),
+            Some(physical) => {
+                let place = self.projection.binary_search(&physical);
+                self.node_width + place.expect("a column that is read is projected")
+            }
+        }
     }
 }
 

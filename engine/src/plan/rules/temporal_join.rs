@@ -21,12 +21,7 @@ impl Planner<'_> {
     pub(super) fn temporal_join(&mut self, id: LogicalId, join: &Join) -> Result<Relation> {
         let as_of = join.as_of.expect("a temporal join is as of a time");
         if !matches!(join.kind, JoinKind::Inner | JoinKind::Left) {
-            return Err(Error::user(format!(
-                "a join with FOR SYSTEM_TIME AS OF is INNER or LEFT, not {}",
-                format!("{:?}", join.kind).to_uppercase()
-            ))
-            .at(join.position.0)
-            .hint("the rows of the left side ask for versions of the right one, so only they can be kept"));
+            return Err(neither_inner_nor_left(join));
         }
         let left = &self.schema(self.graph.nodes[id].inputs[0]).fields[as_of];
         if left.time_attribute == Some(TimeAttribute::Proctime) {
@@ -114,6 +109,15 @@ fn check_clocks(join: &Join, left: &LogicalType, version_time: usize) -> Result<
     ))
     .at(join.position.0)
     .hint("declare both event times TIMESTAMP(3), or both TIMESTAMP_LTZ(3)"))
+}
+
+fn neither_inner_nor_left(join: &Join) -> Error {
+    Error::user(format!(
+        "a join with FOR SYSTEM_TIME AS OF is INNER or LEFT, not {}",
+        format!("{:?}", join.kind).to_uppercase()
+    ))
+    .at(join.position.0)
+    .hint("the rows of the left side ask for versions of the right one, so only they can be kept")
 }
 
 fn without_row_time(join: &Join) -> Error {

@@ -516,6 +516,12 @@ impl PackedRows {
             .collect()
     }
 
+    /// Takes another column for one key of the logical grouping.
+    pub(crate) fn give_own_column(&mut self, key: usize, column: usize) {
+        self.grouped_keys[key] = self.keys.len();
+        self.keys.push(column);
+    }
+
     /// Takes the grouping id as the last key.
     pub(crate) fn set_grouping_id(&mut self, column: usize) {
         self.grouping_id = Some(self.keys.len());

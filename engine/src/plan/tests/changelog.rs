@@ -335,3 +335,37 @@ fn a_refusal_says_where_and_what_to_do() {
             .contains("write to a table that takes updates")
     );
 }
+
+#[test]
+fn a_join_on_other_columns_than_the_keys_needs_the_old_rows() {
+    let modes = |on: &str| {
+        let sides = [keyed("l", "retract"), keyed("r", "retract")].map(scan);
+        let [left, right] = sides;
+        let join = joined(JoinKind::Inner, left, right, |l, r| equal(l, r, on));
+        modes_of(vec![insert_keyed("upsert", columns(join, &["k"]))])
+    };
+    let by_key = modes("k");
+    assert!(by_key.contains("Join [I,UA,D]"), "{by_key}");
+    assert_eq!(by_key.matches("DropUpdateBefore").count(), 2, "{by_key}");
+    let by_value = modes("v");
+    assert!(by_value.contains("Join [I,UB,UA,D]"), "{by_value}");
+    assert!(!by_value.contains("DropUpdateBefore"), "{by_value}");
+    assert!(by_value.contains("materialized"), "{by_value}");
+}
+
+#[test]
+fn updates_by_key_into_a_join_are_made_whole() {
+    let join = joined(
+        JoinKind::Left,
+        scan(keyed("l", "upsert")),
+        scan(keyed("r", "upsert")),
+        |l, r| equal(l, r, "k"),
+    );
+    let text = modes_of(vec![insert_keyed("upsert", columns(join, &["k"]))]);
+    assert_eq!(
+        text.matches("ChangelogNormalize [I,UA,D]").count(),
+        2,
+        "{text}"
+    );
+    assert!(text.contains("Join [I,UA,D]"), "{text}");
+}

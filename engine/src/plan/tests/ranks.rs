@@ -131,7 +131,7 @@ fn a_row_number_without_a_bound_is_refused() {
 
 #[test]
 fn without_a_window_one_row_by_event_time_is_a_deduplication() {
-    for (descending, keep) in [(true, "LastRow"), (false, "FirstRow")] {
+    for (descending, keep, inserts) in [(true, "LastRow", "false"), (false, "FirstRow", "true")] {
         let numbered = numbered(scan(table("t")), &["k"], &[("ts", descending)]);
         let query = columns(
             filter(numbered, |s| call("=", column(s, "rn"), number(1))),
@@ -139,11 +139,11 @@ fn without_a_window_one_row_by_event_time_is_a_deduplication() {
         );
         check(&explained(query), &"
             Calc(select=[k, v])
-            +- Deduplicate(keep=[KEEP], key=[k], order=[ROWTIME])
+            +- Deduplicate(keep=[KEEP], key=[k], order=[ROWTIME], outputInsertOnly=[INSERTS])
                +- Exchange(distribution=[hash[k]])
                   +- WatermarkAssigner(rowtime=[ts], watermark=[(ts - 5000:INTERVAL DAY TO SECOND)])
                      +- TableSourceScan(table=[[default_catalog, default_database, t]], fields=[k, v, ts])
-        ".replace("KEEP", keep));
+        ".replace("KEEP", keep).replace("INSERTS", inserts));
     }
 }
 

@@ -218,12 +218,6 @@ fn unknown_names_list_what_is_there() {
 fn what_is_not_supported_is_named_with_its_place() {
     for (sql, at, what) in [
         (
-            "SELECT auction FROM bid ORDER BY bidder",
-            "bidder",
-            "ORDER BY",
-        ),
-        ("SELECT auction FROM bid LIMIT 7", "7", "LIMIT"),
-        (
             "SELECT (SELECT bidder FROM bid) FROM bid",
             "SELECT bidder",
             "a subquery as a value that may have several rows",

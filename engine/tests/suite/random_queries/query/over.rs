@@ -1,5 +1,6 @@
 //! Aggregates with OVER: in event time over a table, else over any columns from the first row on.
 
+use rand::Rng;
 use rand::seq::IndexedRandom;
 
 use super::super::tables::Mode;
@@ -37,29 +38,21 @@ impl Writer<'_> {
 
     fn plain_over(&mut self, levels: usize) -> Relation {
         let input = self.input(levels);
-        // Ascending, and over all columns, so that ties are equal rows.
-        let order = self.all_columns(&input);
-        let order: Vec<&str> = order
-            .iter()
-            .map(|at| &input.columns[*at].name[..])
-            .collect();
+        // Ascending, and by one column; rows are counted where that is a key.
+        let keys = input.keys.iter().filter(|key| key.len() == 1);
+        let key = keys.map(|key| key[0]).next();
+        let order = match key {
+            Some(key) => key,
+            None => self.random.random_range(0..input.columns.len()),
+        };
+        let order = input.columns[order].name.clone();
         let frames = [
             "",
             " RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
             " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
         ];
-        let frame = *frames.choose(self.random).unwrap_or(&"");
-        let keep = match self.chance(0.5) {
-            true => 1,
-            false => order.len(),
-        };
-        // Ties of rows that differ are peers of a RANGE.
-        let keep = if frame.contains("ROWS") {
-            order.len()
-        } else {
-            keep
-        };
-        let order = order[..keep].join(", ");
+        let known = if key.is_some() { 3 } else { 2 };
+        let frame = *frames[..known].choose(self.random).unwrap_or(&"");
         self.with_over(input, &order, frame, false)
     }
 

@@ -3,7 +3,6 @@
 use rand::Rng;
 
 use super::super::column::{Column, Kind};
-use super::super::tables::shuffled;
 use super::{Relation, Writer};
 
 impl Writer<'_> {
@@ -92,10 +91,5 @@ impl Writer<'_> {
             3 => (format!("{number} < {}", most + 1), most == 1),
             _ => (format!("{number} <= {most}"), most == 1),
         }
-    }
-
-    /// Columns in random order, all of them.
-    pub(super) fn all_columns(&mut self, input: &Relation) -> Vec<usize> {
-        shuffled(self.random, input.columns.len())
     }
 }

@@ -3,12 +3,15 @@
 //! A batch is worked off row by row against the ordered rows of each partition; rows that may come into the result are put into the
 //! slab first, all at once, and those that did not stay are taken out of it when everything that names them has gone out.
 
+mod emission;
+mod snapshot;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::compute;
-use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use hashbrown::HashSet;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
@@ -16,18 +19,16 @@ use super::rank_changes::{Change, NONE, RankChanges};
 use super::ranked_rows::{RankedRow, RankedRows};
 use super::row_index::RowIndex;
 use super::sort_order::{RankKey, SortKeys, SortOrder};
-use super::{EXPIRY, RankEnd, RankSpec, RankStrategy, Ties};
+use super::{RankEnd, RankSpec, RankStrategy, Ties};
 use crate::error::Result;
 use crate::operators::expiry::Sweep;
-use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
-use crate::operators::partition_table::{PartitionTable, at};
+use crate::operators::partition_table::PartitionTable;
 use crate::operators::row_bundle::{BundleEvent, RowBundle};
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
 use crate::state::{RowSlab, StateSnapshot, TimeToLive};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds};
 
-const ROWS: &str = "rows";
 /// About how many rows a batch of the output has.
 const OUTPUT_ROWS: usize = 8192;
 /// Partitions without rows are forgotten when there are more than so many, and more than there are others.
@@ -123,11 +124,6 @@ impl<K: RankKey> RankOperator<K> {
         })
     }
 
-    /// Changes go out by rank, not as a set of rows.
-    fn is_numbered(&self) -> bool {
-        self.spec.output_rank || (self.spec.start > 1 && self.spec.changelog.update_before)
-    }
-
     fn begin(&mut self, batch: ChangelogBatch, now: ProcessingTime) -> Result<Work> {
         self.forget(now)?;
         let mut partitions = Vec::new();
@@ -179,16 +175,8 @@ impl<K: RankKey> RankOperator<K> {
                 end.map_or(0, |end| usize::try_from(end).unwrap_or(0))
             }
         };
-        let new = Top {
-            rows: RankedRows::default(),
-            end: usize::MAX,
-            expiry: i64::MIN,
-        };
         self.empty += self.partitions.len() - self.tops.len();
-        self.tops.resize_with(self.partitions.len(), || Top {
-            rows: RankedRows::default(),
-            ..new
-        });
+        self.grow();
         for (row, partition) in partitions.iter().enumerate() {
             let top = &self.tops[*partition as usize];
             if TimeToLive::is_expired(top.expiry, now) {
@@ -199,6 +187,15 @@ impl<K: RankKey> RankOperator<K> {
             }
         }
         Ok(())
+    }
+
+    /// Makes room for all partitions, new ones being as if their time were over.
+    fn grow(&mut self) {
+        self.tops.resize_with(self.partitions.len(), || Top {
+            rows: RankedRows::default(),
+            end: usize::MAX,
+            expiry: i64::MIN,
+        });
     }
 
     /// Forgets the rows of a partition.
@@ -324,65 +321,6 @@ impl<K: RankKey> RankOperator<K> {
         }
     }
 
-    /// The changes that a row makes which is now at `position`.
-    fn emit_insert(&mut self, partition: u32, position: usize, cause: u32) {
-        if self.is_numbered() {
-            return self.emit_insert_by_rank(partition, position, cause);
-        }
-        let start = usize::try_from(self.spec.start).unwrap_or(usize::MAX);
-        let (rows, end) = self.rows_and_end(partition);
-        let rank = position + 1;
-        if rank > end || start > end {
-            return;
-        }
-        let leaving = (rows.len() > end).then(|| rows.row(end));
-        let entering = if rank >= start {
-            Some(rows.row(position))
-        } else {
-            (rows.len() >= start).then(|| rows.row(start - 1))
-        };
-        if let (Some(old), Some(new)) = (leaving, entering)
-            && self.spec.changelog.replaces_only_row
-        {
-            return self.changes.replace(old, new, cause);
-        }
-        self.emit_both(leaving, entering, cause);
-    }
-
-    fn emit_insert_by_rank(&mut self, partition: u32, position: usize, cause: u32) {
-        let mut shifted = std::mem::take(&mut self.shifted);
-        let start = usize::try_from(self.spec.start).unwrap_or(usize::MAX);
-        let (rows, end) = self.rows_and_end(partition);
-        let (first, before) = (start.max(position + 1), rows.len() - 1);
-        let ranks = first..=before.min(end);
-        shifted.extend(ranks.map(|rank| (rank as u64, rows.row(rank), rows.row(rank - 1))));
-        if before < end && first <= rows.len() {
-            shifted.push((rows.len() as u64, NONE, rows.row(before)));
-        }
-        self.emit_shifted(partition, shifted, cause);
-    }
-
-    fn emit_shifted(&mut self, partition: u32, mut shifted: Vec<(u64, u32, u32)>, cause: u32) {
-        for (rank, old, new) in shifted.drain(..) {
-            self.changes.rank(partition, rank, old, new, cause);
-        }
-        self.shifted = shifted;
-    }
-
-    fn emit_both(&mut self, leaving: Option<u32>, entering: Option<u32>, cause: u32) {
-        leaving
-            .into_iter()
-            .for_each(|row| self.changes.leave(row, cause));
-        entering
-            .into_iter()
-            .for_each(|row| self.changes.enter(row, cause));
-    }
-
-    fn rows_and_end(&self, partition: u32) -> (&RankedRows<K>, usize) {
-        let top = &self.tops[partition as usize];
-        (&top.rows, top.end)
-    }
-
     /// Takes the first row back that is equal to this one; a row that is not there is passed over, its time may be over.
     fn retract(&mut self, work: &mut Work, row: usize) {
         let index = self.index.as_ref().expect("rows go by an index");
@@ -400,34 +338,6 @@ impl<K: RankKey> RankOperator<K> {
         self.emit_remove(slot.partition, position, id, row as u32);
         self.unlink(id);
         work.removed.push(id);
-    }
-
-    /// The changes that a row makes which was at `position`.
-    fn emit_remove(&mut self, partition: u32, position: usize, removed: u32, cause: u32) {
-        let mut shifted = std::mem::take(&mut self.shifted);
-        let start = usize::try_from(self.spec.start).unwrap_or(usize::MAX);
-        let (rows, end) = self.rows_and_end(partition);
-        let (rank, before) = (position + 1, rows.len() + 1);
-        let row_before = |at: usize| {
-            if at == rank {
-                removed
-            } else {
-                rows.row(at - 2)
-            }
-        };
-        let first = start.max(rank);
-        if self.is_numbered() {
-            let ranks = first..=rows.len().min(end);
-            shifted.extend(ranks.map(|at| (at as u64, row_before(at), rows.row(at - 1))));
-            if (first..=end).contains(&before) {
-                shifted.push((before as u64, row_before(before), NONE));
-            }
-        } else if rank <= end && start <= end {
-            let leaving = (before >= first).then(|| row_before(first));
-            let entering = (before > end).then(|| rows.row(end - 1));
-            self.emit_both(leaving, entering, cause);
-        }
-        self.emit_shifted(partition, shifted, cause);
     }
 
     /// A new version of a row, or a row that may come in.
@@ -458,50 +368,6 @@ impl<K: RankKey> RankOperator<K> {
             top.rows.insert(RankedRow { key, tie, row: id })
         };
         self.emit_update(partition, from, to, (old, id), row as u32);
-    }
-
-    /// The changes that a row makes which went from one position to another.
-    fn emit_update(
-        &mut self,
-        partition: u32,
-        from: usize,
-        to: usize,
-        (old, new): (u32, u32),
-        cause: u32,
-    ) {
-        let numbered = self.is_numbered();
-        let start = usize::try_from(self.spec.start).unwrap_or(usize::MAX);
-        let (rows, _) = self.rows_and_end(partition);
-        let (from, to) = (from + 1, to + 1);
-        let old_of = |rank: usize| match rank {
-            rank if rank == from => old,
-            rank if to <= from => rows.row(rank),
-            rank => rows.row(rank - 2),
-        };
-        if numbered {
-            let shifted: Vec<(u64, u32, u32)> = (from.min(to)..=from.max(to))
-                .map(|rank| (rank as u64, old_of(rank), rows.row(rank - 1)))
-                .collect();
-            if to <= from {
-                let start = self.spec.start;
-                self.changes.moves_up(partition, &shifted, start, cause);
-                return;
-            }
-            for (rank, old, new) in shifted {
-                if rank >= self.spec.start {
-                    self.changes.rank(partition, rank, old, new, cause);
-                }
-            }
-            return;
-        }
-        let (leaving, entering) = match (from >= start, to >= start) {
-            (true, true) => return self.changes.replace(old, new, cause),
-            (false, false) => return,
-            (true, false) => (old, rows.row(start - 1)),
-            (false, true) => (old_of(start), new),
-        };
-        self.changes.leave(leaving, cause);
-        self.changes.enter(entering, cause);
     }
 
     /// Works the queue off as long as there is room in the output.
@@ -619,90 +485,6 @@ impl<K: RankKey> RankOperator<K> {
             }
         }
     }
-
-    fn snapshot_rows(&self, held: &[(u32, &RankedRow<K>)], ctx: &Context) -> Result<RecordBatch> {
-        let partitions: Vec<u32> = held.iter().map(|(partition, _)| *partition).collect();
-        let ids: Vec<u32> = held.iter().map(|(_, entry)| entry.row).collect();
-        let arrivals = held.iter().map(|(_, entry)| tie(self.spec.ties, entry.tie));
-        let tops = || {
-            let partitions = partitions.iter();
-            partitions.map(|partition| &self.tops[*partition as usize])
-        };
-        let ends = tops().map(|top| i64::try_from(top.end).unwrap_or(i64::MAX));
-        let expiry = tops().map(|top| top.expiry);
-        keyed_batch(
-            &at(self.partitions.hashes(), &partitions),
-            ctx.subtask().max_parallelism,
-            &[
-                ("arrival", Arc::new(UInt64Array::from_iter_values(arrivals))),
-                ("end", Arc::new(Int64Array::from_iter_values(ends))),
-                (EXPIRY, Arc::new(Int64Array::from_iter_values(expiry))),
-            ],
-            &self.rows.gather(&ids)?,
-        )
-    }
-
-    fn restore_rows(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (notes, rows) = unkeyed_batch(batch, 3, self.rows.schema())?;
-        let arrivals = notes[0].as_primitive::<UInt64Type>().values();
-        let ends = notes[1].as_primitive::<Int64Type>().values();
-        let expiry = notes[2].as_primitive::<Int64Type>().values();
-        let partitions = self.partitions.resolve_rows(&rows)?;
-        let keys = self.order.keys(&rows)?;
-        let mut ids = Vec::new();
-        self.rows.insert(&rows, &mut ids)?;
-        self.tops.resize_with(self.partitions.len(), || Top {
-            rows: RankedRows::default(),
-            end: usize::MAX,
-            expiry: i64::MIN,
-        });
-        for (row, partition) in partitions.iter().enumerate() {
-            let top = &mut self.tops[*partition as usize];
-            top.expiry = expiry[row];
-            top.end = match self.spec.end {
-                RankEnd::Constant(end) => usize::try_from(end).unwrap_or(usize::MAX),
-                RankEnd::Column(_) => usize::try_from(ends[row]).unwrap_or(0),
-            };
-            top.rows.insert(RankedRow {
-                key: K::of(keys.bytes(row)),
-                tie: tie(self.spec.ties, arrivals[row]),
-                row: ids[row],
-            });
-            self.arrivals = self.arrivals.max(arrivals[row] + 1);
-        }
-        Ok(())
-    }
-
-    /// Builds the index of the rows that are held, in their order of arrival.
-    fn index_anew(&mut self) -> Result<()> {
-        self.slots.resize(self.rows.capacity(), None);
-        let mut held: Vec<(u64, u32, RankedRow<K>)> = Vec::new();
-        for (partition, top) in self.tops.iter().enumerate() {
-            let rows = top.rows.iter();
-            held.extend(rows.map(|entry| {
-                let arrival = tie(self.spec.ties, entry.tie);
-                (arrival, partition as u32, entry.clone())
-            }));
-        }
-        held.sort_unstable_by_key(|(arrival, partition, _)| (*arrival, *partition));
-        let Some(index) = &mut self.index else {
-            return Ok(());
-        };
-        for held in held.chunks(SNAPSHOT_ROWS) {
-            let ids: Vec<u32> = held.iter().map(|(_, _, entry)| entry.row).collect();
-            let hashes = index.hashes(&self.rows.gather(&ids)?)?;
-            for ((_, partition, entry), hash) in held.iter().zip(hashes) {
-                index.insert(hash, entry.row);
-                self.slots[entry.row as usize] = Some(Slot {
-                    partition: *partition,
-                    key: entry.key.clone(),
-                    tie: entry.tie,
-                    hash,
-                });
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The number that orders equal keys, from the number of an arrival; and back.
@@ -751,29 +533,10 @@ impl<K: RankKey> Operator for RankOperator<K> {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        let held: Vec<(u32, &RankedRow<K>)> = self
-            .tops
-            .iter()
-            .enumerate()
-            .flat_map(|(partition, top)| {
-                let rows = top.rows.iter();
-                rows.map(move |entry| (partition as u32, entry))
-            })
-            .collect();
-        let batches: Result<Vec<RecordBatch>> = held
-            .chunks(SNAPSHOT_ROWS)
-            .map(|held| self.snapshot_rows(held, ctx))
-            .collect();
-        let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(ROWS, batches?);
-        Ok(snapshot)
+        self.snapshot(ctx)
     }
 
     fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        let batches = snapshot.batches(ROWS);
-        batches
-            .iter()
-            .try_for_each(|batch| self.restore_rows(batch))?;
-        self.index_anew()
+        self.restore(&snapshot)
     }
 }
