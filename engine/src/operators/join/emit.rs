@@ -58,13 +58,12 @@ impl Walk<'_> {
         progress: &mut Progress,
     ) {
         let mut pair = 0;
-        let mut event = candidates.first_event;
-        for end in &candidates.ends {
+        let ending = &changes.events[candidates.first_event..];
+        for (event, end) in ending.iter().zip(&candidates.ends) {
             self.pairs(changes, candidates, masks, pair..*end as usize, progress);
-            self.end(&changes.events[event], progress.matches);
+            self.end(event, progress.matches);
             *progress = Progress::default();
             pair = *end as usize;
-            event += 1;
         }
         let rest = pair..candidates.others.len();
         self.pairs(changes, candidates, masks, rest, progress);
