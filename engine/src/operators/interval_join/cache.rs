@@ -50,6 +50,14 @@ pub(super) struct CachedRows<'a> {
     pub(super) paired: &'a [bool],
 }
 
+/// Rows of a snapshot, with what was known of them.
+pub(super) struct KeptRows {
+    pub(super) rows: RecordBatch,
+    pub(super) hashes: Vec<u64>,
+    pub(super) times: Vec<i64>,
+    pub(super) paired: Vec<bool>,
+}
+
 /// A row that nothing can meet any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExpiredRow {
@@ -223,16 +231,16 @@ impl RowCache {
         Ok(vec![RecordBatch::try_new(schema, columns)?])
     }
 
-    /// A batch of a snapshot taken apart: rows, hashes, times, whether paired.
-    pub(super) fn of_snapshot(
-        &self,
-        batch: &RecordBatch,
-    ) -> Result<(RecordBatch, Vec<u64>, Vec<i64>, Vec<bool>)> {
+    /// A batch of a snapshot taken apart.
+    pub(super) fn of_snapshot(&self, batch: &RecordBatch) -> Result<KeptRows> {
         let columns = batch.columns()[4..].to_vec();
-        let rows = RecordBatch::try_new(self.rows.schema().clone(), columns)?;
         let hashes = batch.column(1).as_primitive::<UInt64Type>().values();
         let times = batch.column(2).as_primitive::<Int64Type>().values();
-        let paired = batch.column(3).as_boolean().values().iter().collect();
-        Ok((rows, hashes.to_vec(), times.to_vec(), paired))
+        Ok(KeptRows {
+            rows: RecordBatch::try_new(self.rows.schema().clone(), columns)?,
+            hashes: hashes.to_vec(),
+            times: times.to_vec(),
+            paired: batch.column(3).as_boolean().values().iter().collect(),
+        })
     }
 }

@@ -575,17 +575,17 @@ impl Operator for IntervalJoinOperator {
         self.fired = ctx.watermark();
         for (side, name) in STATES.into_iter().enumerate() {
             for batch in snapshot.batches(name) {
-                let (rows, hashes, times, paired) = self.caches[side].of_snapshot(batch)?;
+                let kept = self.caches[side].of_snapshot(batch)?;
                 let columns = self.side(side).keys.clone();
-                let keys = self.key_numbers(&rows, &columns, &hashes)?;
+                let keys = self.key_numbers(&kept.rows, &columns, &kept.hashes)?;
                 let known = CachedRows {
                     keys: &keys,
-                    hashes: &hashes,
-                    times: &times,
-                    paired: &paired,
+                    hashes: &kept.hashes,
+                    times: &kept.times,
+                    paired: &kept.paired,
                 };
-                let all: Vec<u32> = (0..rows.num_rows() as u32).collect();
-                self.caches[side].add(&rows, &all, &known)?;
+                let all: Vec<u32> = (0..kept.rows.num_rows() as u32).collect();
+                self.caches[side].add(&kept.rows, &all, &known)?;
             }
         }
         Ok(())

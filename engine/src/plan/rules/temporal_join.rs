@@ -68,7 +68,7 @@ impl Planner<'_> {
         for key in &sides.keys {
             let known = keys.iter().any(|known| known.right == key.right);
             if version_key.contains(&key.right) && !known {
-                keys.push(key.clone());
+                keys.push(*key);
             } else {
                 conditions.push(as_condition(key, left, &node.schema));
             }
