@@ -348,6 +348,7 @@ fn equates(condition: &Expression, left: usize, right: usize) -> bool {
 /// The columns which are window_start and window_end of a window function below.
 pub(super) fn window_bounds(plan: &LogicalPlan) -> Option<(usize, usize)> {
     match plan {
+        LogicalPlan::Match(_) => None,
         LogicalPlan::WindowTableFunction(function) => {
             let columns = function.input.schema().len();
             Some((columns, columns + 1))

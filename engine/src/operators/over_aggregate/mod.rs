@@ -28,7 +28,7 @@ use arrow::datatypes::SchemaRef;
 
 use self::frames::Frames;
 use self::keys::Keys;
-use self::waiting::{Waiting, WaitingRow};
+pub(super) use self::waiting::{Waiting, WaitingRow};
 use super::context::count;
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, LateRows, Operator, Output, key_hashes};
@@ -366,7 +366,7 @@ fn kept_columns(spec: &OverAggregateSpec) -> Vec<usize> {
     columns
 }
 
-fn late_rows(
+pub(super) fn late_rows(
     rows: &RecordBatch,
     late: &[bool],
     watermarks: &[EventTime],

@@ -11,6 +11,7 @@ mod interval_join;
 mod join;
 mod join_conditions;
 mod late_rows;
+mod match_recognize;
 mod over;
 mod prune_columns;
 mod prune_fields;
