@@ -91,7 +91,7 @@ pub enum LogicalPlan {
     /// INTERSECT and EXCEPT.
     SetOperation(SetOperation),
     /// MATCH_RECOGNIZE.
-    Match(Match),
+    Match(Box<Match>),
 }
 
 /// See [`LogicalPlan::Scan`].

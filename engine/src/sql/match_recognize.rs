@@ -360,7 +360,7 @@ impl Binder<'_> {
             bound_measures.push(bound);
         }
         let after_match = self.after_match(&steps, after_match_skip.as_ref())?;
-        let plan = LogicalPlan::Match(Match {
+        let plan = LogicalPlan::Match(Box::new(Match {
             input: Box::new(project(input.plan, &fields, scope.below)),
             partition_by,
             order_by,
@@ -374,7 +374,7 @@ impl Binder<'_> {
             measures: bound_measures,
             schema: Schema::new(output),
             position,
-        });
+        }));
         Ok(Relation::new(plan, None))
     }
 
