@@ -109,6 +109,8 @@ pub enum ExecNodeKind {
     TemporalSort(TemporalSortNode),
     /// Aggregates over the rows before each row.
     OverAggregate(OverAggregateNode),
+    /// MATCH_RECOGNIZE.
+    Match(MatchNode),
     /// Joins two changelogs.
     Join(JoinNode),
     /// Joins rows whose times lie within bounds of each other.
@@ -185,6 +187,7 @@ impl ExecNodeKind {
             ExecNodeKind::Rank(rank) => rank.form.name(),
             ExecNodeKind::TemporalSort(_) => "TemporalSort",
             ExecNodeKind::OverAggregate(_) => "OverAggregate",
+            ExecNodeKind::Match(_) => "Match",
             ExecNodeKind::Join(_) => "Join",
             ExecNodeKind::IntervalJoin(_) => "IntervalJoin",
             ExecNodeKind::TemporalJoin(_) => "TemporalJoin",
@@ -204,6 +207,7 @@ impl ExecNodeKind {
             ExecNodeKind::Expand(expand) => expand.projections.iter().flatten().collect(),
             ExecNodeKind::Correlate(correlate) => vec![&correlate.collection],
             ExecNodeKind::WindowJoin(join) => join.condition.iter().collect(),
+            ExecNodeKind::Match(found) => found.measures.iter().collect(),
             ExecNodeKind::ChangelogNormalize(normalize) => normalize.condition.iter().collect(),
             ExecNodeKind::Join(join) => join.condition.iter().collect(),
             ExecNodeKind::IntervalJoin(join) => join.condition.iter().collect(),

@@ -163,6 +163,7 @@ pub(crate) fn attributes(plan: &ExecPlan, node: &ExecNode) -> Attributes {
         ExecNodeKind::Rank(node) => node.attributes(&scope),
         ExecNodeKind::TemporalSort(node) => node.attributes(&scope),
         ExecNodeKind::OverAggregate(node) => node.attributes(&scope),
+        ExecNodeKind::Match(node) => node.attributes(&scope),
         ExecNodeKind::Join(node) => node.attributes(&scope),
         ExecNodeKind::IntervalJoin(node) => node.attributes(&scope),
         ExecNodeKind::TemporalJoin(node) => node.attributes(&scope),

@@ -13,7 +13,7 @@ pub(crate) use time::{TimeBounds, time_bounds, window_bounds};
 
 use crate::connectors::factory::TableDescriptor;
 use crate::expr::{Expression, Position};
-use crate::functions::AggregateCall;
+use crate::functions::{AggregateCall, MatchPattern, Navigation};
 pub use crate::types::JoinKind;
 use crate::types::{Field, LogicalType, Schema, SortKey, TimeAttribute, TypeRoot};
 use crate::window::WindowSpec;
@@ -94,6 +94,8 @@ pub enum LogicalPlan {
     Sort(Sort),
     /// INTERSECT and EXCEPT.
     SetOperation(SetOperation),
+    /// MATCH_RECOGNIZE.
+    Match(Box<Match>),
 }
 
 /// See [`LogicalPlan::Scan`].
@@ -266,6 +268,29 @@ pub enum OverFrame {
     Range(Option<i64>),
 }
 
+/// See [`LogicalPlan::Match`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Match {
+    /// The rows.
+    pub input: Box<LogicalPlan>,
+    /// PARTITION BY.
+    pub partition_by: Vec<usize>,
+    /// ORDER BY.
+    pub order_by: Vec<SortKey>,
+    /// What is looked for.
+    pub pattern: MatchPattern,
+    /// The values of input columns that conditions and measures read, as columns with these types.
+    pub navigations: Vec<(Navigation, LogicalType)>,
+    /// The condition of each step of the pattern, over the navigations; `None`: any row.
+    pub conditions: Vec<Option<Expression>>,
+    /// The measures, over the navigations.
+    pub measures: Vec<Expression>,
+    /// The columns of PARTITION BY, then the measures.
+    pub schema: Schema,
+    /// Where MATCH_RECOGNIZE stands in the SQL text.
+    pub position: Position,
+}
+
 /// See [`LogicalPlan::Sort`]. Its columns are the input's.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sort {
@@ -377,6 +402,7 @@ impl LogicalPlan {
             LogicalPlan::Over(over) => over.schema(),
             LogicalPlan::Sort(sort) => sort.input.schema(),
             LogicalPlan::SetOperation(operation) => operation.schema.clone(),
+            LogicalPlan::Match(found) => found.schema.clone(),
         }
     }
 }

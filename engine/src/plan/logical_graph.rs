@@ -104,6 +104,7 @@ impl LogicalPlan {
             LogicalPlan::RowNumber(number) => vec![&number.input],
             LogicalPlan::Join(join) => vec![&join.left, &join.right],
             LogicalPlan::Over(over) => vec![&over.input],
+            LogicalPlan::Match(found) => vec![&found.input],
             LogicalPlan::Sort(sort) => vec![&sort.input],
             LogicalPlan::SetOperation(operation) => vec![&operation.left, &operation.right],
         }
@@ -129,6 +130,7 @@ impl LogicalPlan {
                 apply(&mut join.right);
             }
             LogicalPlan::Over(over) => apply(&mut over.input),
+            LogicalPlan::Match(found) => apply(&mut found.input),
             LogicalPlan::Sort(sort) => apply(&mut sort.input),
             LogicalPlan::SetOperation(operation) => {
                 apply(&mut operation.left);

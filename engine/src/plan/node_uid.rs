@@ -79,6 +79,7 @@ fn word(kind: &ExecNodeKind) -> &'static str {
         ExecNodeKind::Rank(_) => "rank",
         ExecNodeKind::TemporalSort(_) => "temporal-sort",
         ExecNodeKind::OverAggregate(_) => "over-aggregate",
+        ExecNodeKind::Match(_) => "match",
         ExecNodeKind::Join(_) => "join",
         ExecNodeKind::IntervalJoin(_) => "interval-join",
         ExecNodeKind::TemporalJoin(_) => "temporal-join",

@@ -127,6 +127,7 @@ impl<'a> Planner<'a> {
             LogicalPlan::RowNumber(number) => self.row_number(id, number),
             LogicalPlan::Join(join) => self.join(id, join),
             LogicalPlan::Over(over) => self.over(id, over),
+            LogicalPlan::Match(found) => self.match_recognize(id, found),
             LogicalPlan::Sort(sort) => self.sort(id, sort),
             LogicalPlan::SetOperation(operation) => Err(crate::error::Error::unsupported(format!(
                 "{:?}",

@@ -86,6 +86,10 @@ impl Dialect for FlinkDialect {
         true
     }
 
+    fn supports_match_recognize(&self) -> bool {
+        true
+    }
+
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let [first, second] = parser.peek_tokens_with_location();
         if let Token::EscapedStringLiteral(text) = &first.token {

@@ -9,6 +9,7 @@ use super::binder::Binder;
 use super::grouping::Grouping;
 use super::interval::bind_interval;
 use super::literal::{self, bind_literal, bind_number, bind_typed_string};
+use super::match_recognize::PatternScope;
 use super::over::OverCalls;
 use super::position::Placed;
 use super::scope::Scope;
@@ -31,6 +32,8 @@ pub(super) struct ExpressionBinder<'a> {
     pub(super) grouping: Option<&'a mut Grouping>,
     /// Where calls with OVER are collected; they are refused without it.
     pub(super) over: Option<&'a mut OverCalls>,
+    /// In MATCH_RECOGNIZE: what names and calls mean there.
+    pub(super) pattern: Option<&'a mut PatternScope>,
 }
 
 impl<'a> ExpressionBinder<'a> {
@@ -42,6 +45,7 @@ impl<'a> ExpressionBinder<'a> {
             clause,
             grouping: None,
             over: None,
+            pattern: None,
         }
     }
 
@@ -259,6 +263,10 @@ impl<'a> ExpressionBinder<'a> {
         parts
             .iter()
             .try_for_each(|part| self.binder.name(part).map(|_| ()))?;
+        if self.pattern.is_some() {
+            let (column, taken) = self.bind_pattern_name(parts, place)?;
+            return self.bind_fields(column, &parts[taken..]);
+        }
         let (column, taken) = self.scope.resolve(parts, place)?;
         if let Some(grouping) = &self.grouping {
             let grouped = grouping.column_of(&column);

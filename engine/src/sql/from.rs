@@ -155,7 +155,10 @@ impl Binder<'_> {
             TableFactor::UNNEST { .. } => Err(self.unsupported("UNNEST at this place", factor)),
             TableFactor::Pivot { .. } => Err(self.unsupported("PIVOT", factor)),
             TableFactor::Unpivot { .. } => Err(self.unsupported("UNPIVOT", factor)),
-            TableFactor::MatchRecognize { .. } => Err(self.not_yet("MATCH_RECOGNIZE", factor)),
+            TableFactor::MatchRecognize { alias, .. } => {
+                let relation = self.bind_match_recognize(factor, environment)?;
+                self.with_alias(relation, alias.as_ref())
+            }
             TableFactor::JsonTable { .. }
             | TableFactor::OpenJsonTable { .. }
             | TableFactor::XmlTable { .. }

@@ -88,6 +88,9 @@ impl ExpressionBinder<'_> {
     }
 
     fn bind_call(&mut self, call: &Call) -> Result<Expression> {
+        if let Some(value) = self.bind_pattern_call(call)? {
+            return Ok(value);
+        }
         if let Some(column) = self.bind_grouping_call(call)? {
             return Ok(column);
         }

@@ -26,6 +26,8 @@ mod json_value_parser;
 mod late_rows;
 mod legacy_window;
 mod literal;
+mod match_recognize;
+mod match_recognize_tokens;
 mod operator_chain;
 mod order_by;
 mod over;

@@ -8,6 +8,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::dialect::{FlinkDialect, ParseName, ParseNamePart};
 use super::hints::{self, Hints};
+use super::match_recognize_tokens;
 use super::operator_chain;
 use super::position::{self, syntax_error};
 use super::script::tokenize;
@@ -27,7 +28,7 @@ pub(super) struct Parsed {
 /// Reads one statement; a semicolon may follow it.
 pub(super) fn parse_statement(text: &str) -> Result<Parsed> {
     let (tokens, hints) = hints::extract(tokenize(text)?)?;
-    refuse_match_recognize(&tokens)?;
+    let tokens = match_recognize_tokens::move_within(tokens)?;
     operator_chain::check(&tokens)?;
     let parser = parser_of(tokens.clone());
     let mut parser = StatementParser { parser, text };
@@ -101,18 +102,6 @@ fn is_before(first: SqlPosition, second: SqlPosition) -> bool {
 fn starts_query(token: &TokenWithSpan) -> bool {
     matches!(&token.token, Token::Word(word)
         if matches!(word.keyword, Keyword::SELECT | Keyword::WITH | Keyword::VALUES))
-}
-
-/// Flink's MATCH_RECOGNIZE has forms that the library cannot read, so it is refused before.
-fn refuse_match_recognize(tokens: &[TokenWithSpan]) -> Result<()> {
-    let found = tokens.iter().find(|token| {
-        matches!(&token.token, Token::Word(word)
-            if word.quote_style.is_none() && word.keyword == Keyword::MATCH_RECOGNIZE)
-    });
-    match found {
-        None => Ok(()),
-        Some(token) => Err(Error::unsupported("MATCH_RECOGNIZE").at(position::of_span(token.span))),
-    }
 }
 
 /// Reads the tokens of one statement; `text` is what they were made from.

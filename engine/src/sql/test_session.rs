@@ -240,6 +240,12 @@ fn node(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
                 as_of.unwrap_or_default()
             )
         }
+        LogicalPlan::Match(found) => format!(
+            "Match by {:?} order {} {:?}",
+            found.partition_by,
+            order(&found.order_by),
+            found.pattern
+        ),
         LogicalPlan::Over(over) => {
             let calls = over.calls.iter().map(|call| call.to_string());
             format!(

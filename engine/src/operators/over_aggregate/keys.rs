@@ -1,9 +1,10 @@
 //! What is known about each key besides its rows: how far it was released, and when it may be forgotten.
 //!
-//! A bounded range is forgotten about as Flink forgets it. When a row is released and the planned time of forgetting is less
-//! than a range behind it, forgetting is planned one and a half ranges behind it. A plan that was superseded still counts as
-//! a release of the key when its time comes. (Flink plans when the row comes, which would make it matter whether a row came
-//! before or after a watermark that does not concern it.)
+//! A bounded range is forgotten as Flink forgets it. When a row comes and the planned time of forgetting is less than a
+//! range behind it, forgetting is planned one and a half ranges behind it. A plan that was superseded still counts as
+//! a release of the key when its time comes. A plan that is due waits for the next row: if that is ahead of the watermark it
+//! supersedes the plan even so, since it must not matter whether such a row came before or after a watermark; if it is
+//! behind, the key was forgotten.
 
 use std::collections::BTreeSet;
 
@@ -96,10 +97,6 @@ impl Keys {
         Ok(groups)
     }
 
-    pub(super) fn last_released(&self, group: u32) -> i64 {
-        self.states[group as usize].released
-    }
-
     /// Rows of these groups have come: those groups begin anew whose time to live is over, and are returned.
     pub(super) fn touch(&mut self, groups: &[u32], now: ProcessingTime) -> Vec<u32> {
         let mut expired = Vec::new();
@@ -118,31 +115,47 @@ impl Keys {
         expired
     }
 
+    /// A row has come at a watermark: says whether it waits, or is late.
+    pub(super) fn accept(&mut self, time: i64, group: u32, watermark: EventTime) -> bool {
+        let state = &mut self.states[group as usize];
+        if state.plan != NO_PLAN && state.plan <= watermark.millis() {
+            state.released = if time > watermark.millis() {
+                state.released.max(state.plan)
+            } else {
+                NONE_RELEASED
+            };
+            state.plan = NO_PLAN;
+        }
+        if time <= state.released {
+            return false;
+        }
+        if let Some(range) = self.range
+            && (state.plan == NO_PLAN || state.plan < time.saturating_add(range).saturating_add(1))
+        {
+            let half_more = (range as f64 * 1.5) as i64;
+            state.plan = time.saturating_add(half_more).saturating_add(1);
+            self.plans.insert((state.plan, group));
+        }
+        true
+    }
+
     /// Rows of these groups wait.
     pub(super) fn wait(&mut self, groups: impl Iterator<Item = u32>) {
         groups.for_each(|group| self.states[group as usize].waiting += 1);
     }
 
-    /// Rows, in order of time, are released.
+    /// Rows are released.
     pub(super) fn released(&mut self, rows: &[WaitingRow], now: ProcessingTime) {
         let expiry = self.time_to_live.expiry(now);
-        for WaitingRow { time, group, .. } in rows {
-            let state = &mut self.states[*group as usize];
-            state.released = state.released.max(*time);
+        for row in rows {
+            let state = &mut self.states[row.group as usize];
+            state.released = state.released.max(row.time);
             state.waiting -= 1;
             state.expiry = expiry;
-            let Some(range) = self.range else {
-                continue;
-            };
-            if state.plan == NO_PLAN || state.plan < time.saturating_add(range).saturating_add(1) {
-                let half_more = (range as f64 * 1.5) as i64;
-                state.plan = time.saturating_add(half_more).saturating_add(1);
-                self.plans.insert((state.plan, *group));
-            }
         }
     }
 
-    /// Time has come so far: the groups that are forgotten by that.
+    /// Time has come so far: the groups whose rows are out of all frames by that.
     pub(super) fn clean_up(&mut self, time: EventTime) -> Vec<u32> {
         let mut forgotten = Vec::new();
         while let Some((planned, group)) = self.plans.first().copied() {
@@ -152,10 +165,6 @@ impl Keys {
             self.plans.pop_first();
             let state = &mut self.states[group as usize];
             if state.plan <= planned {
-                *state = KeyState {
-                    waiting: state.waiting,
-                    ..NEW
-                };
                 forgotten.push(group);
             } else {
                 state.released = state.released.max(planned);

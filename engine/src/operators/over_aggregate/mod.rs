@@ -28,7 +28,7 @@ use arrow::datatypes::SchemaRef;
 
 use self::frames::Frames;
 use self::keys::Keys;
-use self::waiting::{Waiting, WaitingRow};
+pub(super) use self::waiting::{Waiting, WaitingRow};
 use super::context::count;
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, LateRows, Operator, Output, key_hashes};
@@ -255,7 +255,7 @@ impl OverAggregateOperator {
         let late: Vec<bool> = (0..groups.len())
             .map(|row| match unbounded {
                 true => times[row] <= watermarks[row].millis(),
-                false => times[row] <= self.keys.last_released(groups[row]),
+                false => !self.keys.accept(times[row], groups[row], watermarks[row]),
             })
             .collect();
         if late.contains(&true) {
@@ -284,6 +284,9 @@ impl OverAggregateOperator {
         let groups = self.groups(ctx, &batch)?;
         let gone = self.keys.clean_up(EventTime(now));
         self.forget(&gone)?;
+        for group in &groups {
+            self.keys.accept(now, *group, EventTime(now - 1));
+        }
         self.keys.wait(groups.iter().copied());
         let released: Vec<WaitingRow> = (0..)
             .zip(groups)
@@ -366,7 +369,7 @@ fn kept_columns(spec: &OverAggregateSpec) -> Vec<usize> {
     columns
 }
 
-fn late_rows(
+pub(super) fn late_rows(
     rows: &RecordBatch,
     late: &[bool],
     watermarks: &[EventTime],

@@ -269,6 +269,14 @@ impl Twin {
 
     fn row(&mut self, arrival: usize, key: u64, value: Option<i64>, time: i64) {
         let k = key as usize;
+        if let Some(plan) = self.plan[k].filter(|plan| *plan <= self.watermark) {
+            self.last[k] = if time > self.watermark {
+                self.last[k].max(plan)
+            } else {
+                0
+            };
+            self.plan[k] = None;
+        }
         let limit = match self.frame.kind() {
             FrameKind::Unbounded => self.watermark,
             FrameKind::Bounded => self.last[k],
@@ -279,6 +287,7 @@ impl Twin {
             return;
         }
         self.waiting.push((time, arrival, key, value));
+        self.plan(k, time);
     }
 
     fn plan(&mut self, k: usize, time: i64) {
@@ -302,7 +311,6 @@ impl Twin {
             let k = *key as usize;
             self.released[k].push((*time, *value));
             self.last[k] = self.last[k].max(*time);
-            self.plan(k, *time);
             let mut seen = self.released[k].clone();
             if peers {
                 let later = due[index + 1..].iter();
@@ -342,8 +350,6 @@ impl Twin {
         }
         for k in 0..3 {
             if self.plan[k].is_some_and(|plan| plan <= watermark) {
-                self.plan[k] = None;
-                self.last[k] = 0;
                 self.released[k].clear();
             }
         }

@@ -14,21 +14,21 @@ use crate::types::EventTime;
 
 /// A row by its time, its group, and its id in the slab.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WaitingRow {
-    pub(super) time: i64,
-    pub(super) group: u32,
-    pub(super) id: u32,
+pub(in crate::operators) struct WaitingRow {
+    pub(in crate::operators) time: i64,
+    pub(in crate::operators) group: u32,
+    pub(in crate::operators) id: u32,
 }
 
 /// See the module.
-pub(super) struct Waiting {
+pub(in crate::operators) struct Waiting {
     rows: RowSlab,
     sorted: VecDeque<WaitingRow>,
     fresh: Vec<WaitingRow>,
 }
 
 impl Waiting {
-    pub(super) fn new(schema: SchemaRef) -> Self {
+    pub(in crate::operators) fn new(schema: SchemaRef) -> Self {
         Waiting {
             rows: RowSlab::new(schema),
             sorted: VecDeque::new(),
@@ -36,13 +36,13 @@ impl Waiting {
         }
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
+    pub(in crate::operators) fn size_bytes(&self) -> usize {
         let entries = self.sorted.capacity() + self.fresh.capacity();
         self.rows.size_bytes() + entries * size_of::<WaitingRow>()
     }
 
     /// Takes the `kept` rows of a batch in, whose times and groups are given.
-    pub(super) fn add(
+    pub(in crate::operators) fn add(
         &mut self,
         batch: &RecordBatch,
         kept: &[u32],
@@ -82,7 +82,11 @@ impl Waiting {
     }
 
     /// The first rows due at a watermark: about `limit`, and with a row all others of its time.
-    pub(super) fn due(&mut self, watermark: EventTime, limit: usize) -> Vec<WaitingRow> {
+    pub(in crate::operators) fn due(
+        &mut self,
+        watermark: EventTime,
+        limit: usize,
+    ) -> Vec<WaitingRow> {
         self.settle();
         let mut due = Vec::new();
         while let Some(row) = self.sorted.front() {
@@ -98,7 +102,7 @@ impl Waiting {
     }
 
     /// Takes rows out that [`Waiting::due`] has named.
-    pub(super) fn take(&mut self, due: &[WaitingRow]) -> Result<RecordBatch> {
+    pub(in crate::operators) fn take(&mut self, due: &[WaitingRow]) -> Result<RecordBatch> {
         let ids: Vec<u32> = due.iter().map(|row| row.id).collect();
         let rows = self.rows.gather(&ids)?;
         self.rows.remove(&ids)?;
@@ -106,7 +110,7 @@ impl Waiting {
     }
 
     /// All rows in order, with their groups.
-    pub(super) fn all(&mut self) -> Result<(RecordBatch, Vec<u32>)> {
+    pub(in crate::operators) fn all(&mut self) -> Result<(RecordBatch, Vec<u32>)> {
         self.settle();
         let ids: Vec<u32> = self.sorted.iter().map(|row| row.id).collect();
         let groups = self.sorted.iter().map(|row| row.group).collect();

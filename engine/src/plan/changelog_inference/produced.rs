@@ -41,6 +41,7 @@ pub(crate) fn produced_mode(kind: &ExecNodeKind, inputs: &[ChangelogMode]) -> Ch
         },
         ExecNodeKind::Values(_)
         | ExecNodeKind::OverAggregate(_)
+        | ExecNodeKind::Match(_)
         | ExecNodeKind::TemporalSort(_)
         | ExecNodeKind::IntervalJoin(_)
         | ExecNodeKind::WindowAggregate(_)

@@ -64,6 +64,7 @@ fn takes_only_inserts(kind: &ExecNodeKind) -> bool {
         | ExecNodeKind::WindowJoin(_)
         | ExecNodeKind::IntervalJoin(_)
         | ExecNodeKind::TemporalSort(_)
+        | ExecNodeKind::Match(_)
         | ExecNodeKind::Deduplicate(_) => true,
         ExecNodeKind::OverAggregate(over) => over.is_time_ordered,
         // A session that loses a row would have to be split again.

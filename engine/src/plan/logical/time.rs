@@ -305,6 +305,7 @@ fn equates(condition: &Expression, left: usize, right: usize) -> bool {
 /// The columns which are window_start and window_end of a window function below.
 pub(crate) fn window_bounds(plan: &LogicalPlan) -> Option<(usize, usize)> {
     match plan {
+        LogicalPlan::Match(_) => None,
         LogicalPlan::WindowTableFunction(function) => {
             let columns = function.input.schema().len();
             Some((columns, columns + 1))

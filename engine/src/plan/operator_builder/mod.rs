@@ -2,6 +2,7 @@
 
 mod changelog;
 mod group_aggregates;
+mod match_recognize;
 mod over;
 mod ranks;
 mod regular_joins;
@@ -225,6 +226,7 @@ impl OperatorBuilder<'_> {
             ExecNodeKind::Rank(rank) => self.rank(node, rank),
             ExecNodeKind::TemporalSort(sort) => self.temporal_sort(node, sort),
             ExecNodeKind::OverAggregate(over) => self.over_aggregate(node, over),
+            ExecNodeKind::Match(found) => self.match_recognize(node, found),
             ExecNodeKind::Join(join) => self.join(node, join),
             ExecNodeKind::IntervalJoin(join) => self.interval_join(node, join),
             ExecNodeKind::TemporalJoin(join) => self.temporal_join(node, join),

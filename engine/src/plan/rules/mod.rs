@@ -12,6 +12,7 @@ mod join;
 mod join_conditions;
 mod late_rows;
 mod lookup_join;
+mod match_recognize;
 mod mini_batch;
 mod over;
 mod prune_columns;

@@ -105,6 +105,20 @@ fn asked_of_inputs(graph: &LogicalGraph, id: usize, required: &Columns) -> Vec<C
                 .chain(number.order_by.iter().map(|key| key.column))
                 .collect(),
         ],
+        LogicalPlan::Match(found) => vec![
+            found
+                .partition_by
+                .iter()
+                .copied()
+                .chain(found.order_by.iter().map(|key| key.column))
+                .chain(
+                    found
+                        .navigations
+                        .iter()
+                        .flat_map(|(navigation, _)| navigation.columns()),
+                )
+                .collect(),
+        ],
         LogicalPlan::Over(over) => vec![asked_by_over(over, required, width(0))],
         LogicalPlan::Sort(sort) => vec![
             required
