@@ -86,6 +86,16 @@ impl<'r> Writer<'r> {
         self.query(levels)
     }
 
+    /// Two inputs; sometimes twice the same.
+    fn two_inputs(&mut self, levels: usize) -> (Relation, Relation) {
+        let left = self.input(levels);
+        let right = match self.chance(0.12) {
+            true => left.clone(),
+            false => self.input(levels),
+        };
+        (left, right)
+    }
+
     /// A table for which something holds, or any.
     fn table_where(&mut self, is: impl Fn(&Table) -> bool) -> Relation {
         let tables: Vec<&Table> = self.tables.iter().filter(|table| is(table)).collect();

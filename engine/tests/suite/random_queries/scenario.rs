@@ -9,7 +9,7 @@ use volley::plan::logical::{LogicalPlan, Statement};
 use volley::sql::{Session, StatementResult};
 use volley::testing::case::Step;
 use volley::testing::{TestBench, TestConnector, Way};
-use volley::types::{LogicalType, Schema};
+use volley::types::{LogicalType, Schema, TypeRoot};
 
 use super::column::Kind;
 use super::draft;
@@ -60,7 +60,22 @@ impl Scenario {
         let levels = *[1, 1, 2, 2, 3, 3, 4].choose(&mut random).unwrap_or(&1);
         let relation = Writer::new(&mut random, &tables).query(levels);
         let sink = random_sink(&mut random, &relation);
-        let (set, events) = random_run(&mut random, history.len());
+        let scenario = Scenario {
+            seed,
+            draft: relation.sql,
+            sink,
+            set: vec![],
+            events: vec![],
+            way: Way::Base,
+            tables,
+            history,
+        };
+        scenario.run_as(random.random())
+    }
+
+    /// The same tables, changes and query, run in another way.
+    pub(super) fn run_as(mut self, seed: u64) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed);
         let ways = [
             Way::Random,
             Way::Random,
@@ -69,16 +84,9 @@ impl Scenario {
             Way::Size1,
             Way::Mixed,
         ];
-        Scenario {
-            seed,
-            draft: relation.sql,
-            sink,
-            set,
-            events,
-            way: *ways.choose(&mut random).unwrap_or(&Way::Base),
-            tables,
-            history,
-        }
+        self.way = *ways.choose(&mut random).unwrap_or(&Way::Base);
+        (self.set, self.events) = random_run(&mut random, self.history.len());
+        self
     }
 
     /// The statements, and the plan of the query. Fails where the engine refuses the query.
@@ -189,9 +197,13 @@ fn keyed(select: &str, schema: &Schema, key: &[usize]) -> String {
 }
 
 fn kind_of(logical_type: &LogicalType) -> Option<Kind> {
-    Kind::ALL
-        .into_iter()
-        .find(|kind| kind.to_string() == logical_type.root.to_string())
+    match &logical_type.root {
+        TypeRoot::Timestamp(_) => Some(Kind::Time),
+        root if root.is_string() => Some(Kind::Text),
+        root => Kind::ALL
+            .into_iter()
+            .find(|kind| kind.to_string() == root.to_string()),
+    }
 }
 
 fn random_sink(random: &mut SmallRng, relation: &Relation) -> Sink {

@@ -9,7 +9,7 @@ use super::{Relation, Writer};
 
 impl Writer<'_> {
     pub(super) fn join(&mut self, levels: usize) -> Relation {
-        let (left, right) = (self.input(levels), self.input(levels));
+        let (left, right) = self.two_inputs(levels);
         let (l, r) = (self.name("r"), self.name("r"));
         let join = [
             "JOIN",
@@ -131,8 +131,7 @@ impl Writer<'_> {
     }
 
     pub(super) fn semi_join(&mut self, levels: usize) -> Relation {
-        let left = self.input(levels);
-        let right = self.input(levels);
+        let (left, right) = self.two_inputs(levels);
         let (l, r) = (self.name("r"), self.name("r"));
         let (a, b) = (qualified(&left, &l), qualified(&right, &r));
         let from = self.from_as(&left, &l);
