@@ -10,7 +10,6 @@ use super::{Relation, Writer};
 impl Writer<'_> {
     pub(super) fn aggregate(&mut self, levels: usize) -> Relation {
         let input = self.input(levels);
-        let from = self.from(&input);
         let plain = input.plain_columns();
         let keys: Vec<Column> = match self.chance(0.12) {
             true => vec![],
