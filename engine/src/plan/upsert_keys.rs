@@ -154,6 +154,8 @@ fn ranked_keys(rank: &RankNode, input: Keys, width: usize) -> Keys {
         _ if rank.output_rank => {
             vec![rank.partition_by.iter().copied().chain([width]).collect()]
         }
+        // Behind an offset rows take the places of others, and for a moment one may have two.
+        RankRange::Constant { start, .. } if start > 1 => Keys::new(),
         _ => input,
     }
 }
