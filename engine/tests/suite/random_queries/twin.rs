@@ -70,7 +70,6 @@ pub(super) fn evaluate(plan: &LogicalPlan, tables: &Tables) -> Result<Vec<Row>, 
         LogicalPlan::Join(node) => join::join(node, of(&node.left)?, of(&node.right)?)?,
         LogicalPlan::Over(node) => over::over(node, of(&node.input)?)?,
         LogicalPlan::Sort(node) => sort::sort(node, of(&node.input)?)?,
-        LogicalPlan::Match(_) => unreachable!("no query of the generator matches patterns"),
         LogicalPlan::SetOperation(node) => {
             set_operation::set_operation(node, of(&node.left)?, of(&node.right)?)
         }
