@@ -17,6 +17,12 @@ use super::query::{Relation, Writer};
 use super::tables::{Change, Table, fold, random_history, random_tables};
 use super::twin::{Row, Unclear, evaluate};
 
+/// Options by key, as by SET.
+type Options = Vec<(String, String)>;
+
+/// Steps, each before the change of a number.
+type Events = Vec<(usize, Step)>;
+
 /// Everything that a seed decides.
 #[derive(Debug, Clone)]
 pub(super) struct Scenario {
@@ -26,9 +32,9 @@ pub(super) struct Scenario {
     /// The query, with parts that can be left out.
     pub(super) draft: String,
     pub(super) sink: Sink,
-    pub(super) set: Vec<(String, String)>,
+    pub(super) set: Options,
     /// What happens beside the rows, before the change of that number.
-    pub(super) events: Vec<(usize, Step)>,
+    pub(super) events: Events,
     pub(super) way: Way,
 }
 
@@ -228,10 +234,7 @@ fn random_sink(random: &mut SmallRng, relation: &Relation) -> Sink {
 }
 
 /// Options, and what happens beside the rows.
-fn random_run(
-    random: &mut SmallRng,
-    changes: usize,
-) -> (Vec<(String, String)>, Vec<(usize, Step)>) {
+fn random_run(random: &mut SmallRng, changes: usize) -> (Options, Events) {
     let mut set: Vec<(&str, String)> = Vec::new();
     if random.random_bool(0.6) {
         set.push((

@@ -88,9 +88,11 @@ impl Table {
             ("d", Kind::Decimal),
             ("x", Kind::Double),
             ("f", Kind::Boolean),
+            ("small", Kind::SmallInt),
+            ("day", Kind::Date),
         ];
         for (name, kind) in others {
-            if random.random_bool(0.45) {
+            if random.random_bool(0.35) {
                 add(name, kind, mode == Mode::Upsert || random.random_bool(0.8));
             }
         }

@@ -10,6 +10,7 @@ mod join;
 mod over;
 mod set_operation;
 mod sort;
+mod tests;
 mod unnest;
 mod window;
 
@@ -73,8 +74,7 @@ pub(super) fn evaluate(plan: &LogicalPlan, tables: &Tables) -> Result<Vec<Row>, 
         LogicalPlan::SetOperation(node) => {
             set_operation::set_operation(node, of(&node.left)?, of(&node.right)?)
         }
-        // MATCH_RECOGNIZE and whatever depends on the order of arrival.
-        _ => return Err(Unclear::Unknown("another node")),
+        LogicalPlan::Match(_) => return Err(Unclear::Unknown("MATCH_RECOGNIZE")),
     };
     if rows.len() > MOST_ROWS {
         return Err(Unclear::TooLarge);

@@ -22,7 +22,10 @@ impl Writer<'_> {
             .iter()
             .map(|key| (key.name.clone(), key.clone()))
             .unzip();
-        if let Some(key) = keys.first().filter(|_| self.random.random_bool(0.2)) {
+        if let Some(key) = keys
+            .choose(self.random)
+            .filter(|_| self.random.random_bool(0.25))
+        {
             let (item, column) = self.call_of_key(key);
             items.push(item);
             columns.push(column);
@@ -68,8 +71,8 @@ impl Writer<'_> {
     /// An aggregate that depends on the order of rows, over a column that is one value in each group.
     fn call_of_key(&mut self, key: &Column) -> (String, Column) {
         let name = self.name("a");
-        let calls = ["FIRST_VALUE", "LAST_VALUE", "LISTAGG"];
-        let known = if key.kind == Kind::Text { 3 } else { 2 };
+        let calls = ["FIRST_VALUE", "LAST_VALUE", "LISTAGG", "LISTAGG", "LISTAGG"];
+        let known = if key.kind == Kind::Text { 5 } else { 2 };
         let call = calls[..known].choose(self.random).unwrap_or(&"LAST_VALUE");
         let column = Column {
             name: name.clone(),

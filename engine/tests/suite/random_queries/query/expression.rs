@@ -131,7 +131,7 @@ impl Writer<'_> {
             }
             (Kind::Boolean, 0) => format!("(NOT {a})"),
             (Kind::Boolean, _) => format!("({})", self.predicate(columns, 0)),
-            (Kind::Time, _) => a,
+            (Kind::SmallInt | Kind::Date | Kind::Time, _) => a,
         }
     }
 }

@@ -42,7 +42,7 @@ impl Writer<'_> {
         let function = ["MIN", "MAX"].choose(self.random).unwrap_or(&"MAX");
         let operator = self.comparison();
         let alias = self.name("r");
-        let from = self.from_as(&other, &alias);
+        let from = self.read_as(&other, &alias);
         self.part(format!(
             " WHERE {} {operator} (SELECT {function}({alias}.{}) FROM {from})",
             own.name, value.name
