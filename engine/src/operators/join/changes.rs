@@ -37,7 +37,7 @@ pub(super) struct Event {
     pub(super) id: u32,
     /// The position of the row that it replaces, `NONE` for none.
     pub(super) old_row: u32,
-    /// The former id of that row.
+    /// The former id of that row, or of the one that goes.
     pub(super) old_id: u32,
 }
 
@@ -229,10 +229,17 @@ impl Side {
                 if tells_old {
                     (event.old_row, event.old_id) = (stored.keep(old), old);
                 }
-            } else if tells_old {
-                event.row = stored.keep(old);
+            } else {
+                event.old_id = old;
+                if tells_old {
+                    event.row = stored.keep(old);
+                }
             }
             self.set_current(number, event.id);
+            if self.folded && self.spec.updates_by_key && !is_alive && event.id == NONE {
+                // It came and went within the bundle.
+                continue;
+            }
             events.push(event);
         }
         let rows = stored.append_to(batch.rows.clone(), self)?;
@@ -295,6 +302,7 @@ impl Side {
                 self.links.link(id, event.group);
             }
         } else if *copies > 0 {
+            event.old_id = id;
             *copies -= 1;
             if *copies == 0 {
                 self.links.unlink(id);

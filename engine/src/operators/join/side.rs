@@ -46,6 +46,8 @@ pub(super) struct Side {
     pub(super) associations: Option<Vec<u32>>,
     /// When each row is forgotten, by id; empty where that never happens.
     pub(super) expiries: Vec<i64>,
+    /// Whether batches are folded bundles: a delete by key may be of a row that was never here.
+    pub(super) folded: bool,
 }
 
 /// How a row is found again.
@@ -94,6 +96,7 @@ impl Side {
             finder,
             associations: counts.then(Vec::new),
             expiries: Vec::new(),
+            folded: false,
             spec,
         })
     }

@@ -15,6 +15,7 @@ impl OperatorBuilder<'_> {
             self.join_side(node, join, 1)?,
         ];
         let (join, output, context) = (join.clone(), node.schema.clone(), self.context);
+        let mini_batch_rows = self.mini_batch_rows;
         Ok(Box::new(move |_| {
             let [left, right] = sides.clone();
             let condition = join.condition.as_ref().map(|condition| {
@@ -27,6 +28,7 @@ impl OperatorBuilder<'_> {
                 left,
                 right,
                 output: output.clone(),
+                mini_batch_rows,
             })?))
         }))
     }

@@ -174,6 +174,10 @@ fn compare(seed: u64, make: &dyn Fn() -> JoinSpec, less: bool) {
     let mut out = Output::new(false).with_limit([0, 1 << 20][(seed % 2) as usize]);
     let rows = BTreeMap::new();
     let mut result = Result { rows, by_key };
+    let mut bundle = BTreeMap::new();
+    let has_equal_rows = [&spec.left, &spec.right]
+        .iter()
+        .all(|side| matches!(side.identity, RowIdentity::None | RowIdentity::WholeRow));
     for _ in 0..25 {
         let input = rng.random_range(0..2);
         let mut changes = Vec::new();
@@ -181,29 +185,38 @@ fn compare(seed: u64, make: &dyn Fn() -> JoinSpec, less: bool) {
             changes.extend(tables[input].change(&mut rng));
         }
         let rows = batch(&tables[input].side.schema, &text(&changes));
-        let mut flow = operator
-            .process_batch(&mut ctx, InputIndex(input), rows, &mut out)
-            .unwrap();
-        loop {
-            while let Some(StreamElement::Batch(batch)) = out.pop() {
-                for (row, line) in rows_text(&batch.rows).iter().enumerate() {
-                    let kind = batch.kinds.get(row);
-                    let key = |row: &Row| {
-                        let (left, right) = row.split_at(3);
-                        let mut key = tables[0].key(&left.to_vec());
-                        if !right.is_empty() {
-                            key.extend(tables[1].key(&right.to_vec()));
-                        }
-                        key
-                    };
-                    result.take(kind, cells(line), &key);
-                }
-            }
-            if flow == Flow::Done {
-                break;
-            }
-            flow = operator.resume(&mut ctx, &mut out).unwrap();
+        let flow = operator.process_batch(&mut ctx, InputIndex(input), rows, &mut out);
+        let mut outputs = drain(&mut operator, &mut ctx, &mut out, flow.unwrap());
+        let ends_bundle = spec.mini_batch_rows.is_none() || rng.random_bool(0.4);
+        if ends_bundle {
+            let flow = operator.flush_bundle(&mut ctx, &mut out).unwrap();
+            outputs.extend(drain(&mut operator, &mut ctx, &mut out, flow));
         }
+        for (kind, row) in outputs {
+            let key = |row: &Row| {
+                let (left, right) = row.split_at(3);
+                let mut key = tables[0].key(&left.to_vec());
+                if !right.is_empty() {
+                    key.extend(tables[1].key(&right.to_vec()));
+                }
+                key
+            };
+            let seen = bundle.entry(row.clone()).or_insert(kind);
+            let churns = seen.is_accumulate() != kind.is_accumulate();
+            let is_net = spec.mini_batch_rows == Some(usize::MAX) && !by_key;
+            // Of two equal rows one may come while the other loses a partner that is there twice.
+            let is_net = is_net && (!has_equal_rows || is_padded(&row));
+            assert!(
+                !(churns && is_net),
+                "seed {seed}, {:?}, {row:?} churns",
+                spec.kind
+            );
+            result.take(kind, row, &key);
+        }
+        if !ends_bundle {
+            continue;
+        }
+        bundle.clear();
         assert_eq!(
             result.sorted(),
             expected(&spec, &tables, less),
@@ -218,6 +231,31 @@ fn compare(seed: u64, make: &dyn Fn() -> JoinSpec, less: bool) {
             operator = JoinOperator::new(make()).unwrap();
             operator.restore_state(&mut ctx, snapshot).unwrap();
         }
+    }
+}
+
+fn is_padded(row: &Row) -> bool {
+    row.chunks(3).any(|side| side.iter().all(Option::is_none))
+}
+
+/// All rows that an operator gives.
+fn drain(
+    operator: &mut JoinOperator,
+    ctx: &mut Context,
+    out: &mut Output,
+    mut flow: Flow,
+) -> Vec<(RowKind, Row)> {
+    let mut rows = Vec::new();
+    loop {
+        while let Some(StreamElement::Batch(batch)) = out.pop() {
+            let lines = rows_text(&batch.rows);
+            let lines = lines.iter().enumerate();
+            rows.extend(lines.map(|(row, line)| (batch.kinds.get(row), cells(line))));
+        }
+        if flow == Flow::Done {
+            return rows;
+        }
+        flow = operator.resume(ctx, out).unwrap();
     }
 }
 
@@ -242,12 +280,13 @@ fn joins_agree_with_nested_loops() {
                 for (with_condition, null_safe) in
                     [(false, false), (true, false), (false, true), (true, true)]
                 {
-                    let make = || JoinSpec {
-                        condition: with_condition.then(less),
-                        null_safe: vec![null_safe],
-                        ..join(kind, left.clone(), right.clone())
-                    };
-                    for _ in 0..3 {
+                    for mini_batch_rows in [None, None, None, Some(7), Some(usize::MAX)] {
+                        let make = || JoinSpec {
+                            condition: with_condition.then(less),
+                            null_safe: vec![null_safe],
+                            mini_batch_rows,
+                            ..join(kind, left.clone(), right.clone())
+                        };
                         compare(seed, &make, with_condition);
                         seed += 1;
                     }
