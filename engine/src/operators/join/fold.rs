@@ -169,6 +169,7 @@ fn last_of_each_key(
         );
         kinds[last as usize] = match (before, kind.is_accumulate()) {
             (RowKind::Insert, true) => Some(RowKind::Insert),
+            (_, true) => Some(RowKind::UpdateAfter),
             // Such rows are in no state that could tell that there was none before.
             (RowKind::Insert, false) if joins_nothing(last as usize) => None,
             _ => Some(kind),

@@ -5,19 +5,19 @@
 //! order of the rows (`emit`) turns what is left into the rows of the output, gathered a column at a time. An inner
 //! join needs no walk. Associations, the number of partners of a row, make padding a test of an integer.
 
-mod changes;
+pub(super) mod changes;
 mod emit;
 mod fold;
-mod keyed_sides;
-mod links;
+pub(super) mod keyed_sides;
+pub(super) mod links;
 mod mini_batch;
 mod probe;
 mod row_index;
-mod side;
+pub(super) mod side;
 mod snapshot;
 mod withheld;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute;
 use arrow::datatypes::SchemaRef;
@@ -281,20 +281,43 @@ fn pairs(changes: &Changes, candidates: &Candidates, masks: &Masks, other: &Side
     emission
 }
 
-/// Columns of the rows that came.
-fn input_columns(rows: &RecordBatch, indices: Vec<u32>) -> Result<Vec<ArrayRef>> {
+/// All columns of the rows that came.
+pub(super) fn input_columns(rows: &RecordBatch, indices: Vec<u32>) -> Result<Vec<ArrayRef>> {
+    let columns: Vec<usize> = (0..rows.num_columns()).collect();
+    columns_of_rows(rows, &columns, indices)
+}
+
+/// Columns of the rows that came; `NONE` is a row of NULLs.
+pub(super) fn columns_of_rows(
+    rows: &RecordBatch,
+    columns: &[usize],
+    indices: Vec<u32>,
+) -> Result<Vec<ArrayRef>> {
     let (indices, nulls) = with_nulls(indices);
+    if rows.num_rows() == 0 {
+        let nulls = |column: &usize| new_null_array(rows.column(*column).data_type(), indices.len());
+        return Ok(columns.iter().map(nulls).collect());
+    }
     let indices = UInt32Array::new(indices.into(), nulls);
-    let columns = rows.columns().iter();
-    let taken = columns.map(|column| Ok(compute::take(column, &indices, None)?));
+    let columns = columns.iter();
+    let taken = columns.map(|column| Ok(compute::take(rows.column(*column), &indices, None)?));
     taken.collect()
 }
 
-/// Columns of stored rows.
-fn other_columns(side: &Side, ids: Vec<u32>) -> Result<Vec<ArrayRef>> {
+/// All columns of stored rows.
+pub(super) fn other_columns(side: &Side, ids: Vec<u32>) -> Result<Vec<ArrayRef>> {
     let columns: Vec<usize> = (0..side.spec.schema.len()).collect();
+    columns_of_side(side, &columns, ids)
+}
+
+/// Columns of stored rows; `NONE` is a row of NULLs.
+pub(super) fn columns_of_side(
+    side: &Side,
+    columns: &[usize],
+    ids: Vec<u32>,
+) -> Result<Vec<ArrayRef>> {
     if !ids.contains(&NONE) {
-        return side.slab.gather_columns(&columns, &ids);
+        return side.slab.gather_columns(columns, &ids);
     }
     let mut known = Vec::new();
     let place = |id: u32| {
@@ -304,7 +327,7 @@ fn other_columns(side: &Side, ids: Vec<u32>) -> Result<Vec<ArrayRef>> {
         })
     };
     let places: UInt32Array = ids.into_iter().map(place).collect();
-    let gathered = side.slab.gather_columns(&columns, &known)?;
+    let gathered = side.slab.gather_columns(columns, &known)?;
     let padded = gathered.iter();
     let padded = padded.map(|column| Ok(compute::take(column, &places, None)?));
     padded.collect()
