@@ -172,6 +172,7 @@ pub(crate) fn attributes(plan: &ExecPlan, node: &ExecNode) -> Attributes {
         ExecNodeKind::TemporalSort(node) => node.attributes(&scope),
         ExecNodeKind::OverAggregate(node) => node.attributes(&scope),
         ExecNodeKind::Join(node) => node.attributes(&scope),
+        ExecNodeKind::MultiJoin(node) => node.attributes(&scope),
         ExecNodeKind::IntervalJoin(node) => node.attributes(&scope),
         ExecNodeKind::TemporalJoin(node) => node.attributes(&scope),
         ExecNodeKind::LookupJoin(node) => node.attributes(&scope),

@@ -80,6 +80,7 @@ fn word(kind: &ExecNodeKind) -> &'static str {
         ExecNodeKind::TemporalSort(_) => "temporal-sort",
         ExecNodeKind::OverAggregate(_) => "over-aggregate",
         ExecNodeKind::Join(_) => "join",
+        ExecNodeKind::MultiJoin(_) => "multi-join",
         ExecNodeKind::IntervalJoin(_) => "interval-join",
         ExecNodeKind::TemporalJoin(_) => "temporal-join",
         ExecNodeKind::LookupJoin(_) => "lookup-join",

@@ -26,6 +26,7 @@ mod json_value_parser;
 mod late_rows;
 mod legacy_window;
 mod literal;
+mod multi_join;
 mod operator_chain;
 mod order_by;
 mod over;

@@ -293,9 +293,8 @@ impl Side {
     /// Notes whether its join key has other rows than that of an event, as of now.
     fn note_others(&self, event: &mut Event, now: ProcessingTime) {
         if self.notes_others {
-            let is_other = |id: &u32| {
-                self.is_alive(*id, now) && (*id != event.id || self.copies(*id) > 1)
-            };
+            let is_other =
+                |id: &u32| self.is_alive(*id, now) && (*id != event.id || self.copies(*id) > 1);
             event.has_others = self.links.rows(event.group).any(|id| is_other(&id));
         }
     }

@@ -295,7 +295,8 @@ pub(super) fn columns_of_rows(
 ) -> Result<Vec<ArrayRef>> {
     let (indices, nulls) = with_nulls(indices);
     if rows.num_rows() == 0 {
-        let nulls = |column: &usize| new_null_array(rows.column(*column).data_type(), indices.len());
+        let nulls =
+            |column: &usize| new_null_array(rows.column(*column).data_type(), indices.len());
         return Ok(columns.iter().map(nulls).collect());
     }
     let indices = UInt32Array::new(indices.into(), nulls);

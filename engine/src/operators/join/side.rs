@@ -80,7 +80,11 @@ const REBUILD_KEYS: usize = 4096;
 impl Side {
     /// An empty side. `counts`: whether it counts the associations of its rows. `first_only`: whether one row of a join key is as
     /// good as many.
-    pub(in crate::operators) fn new(spec: JoinSide, counts: bool, first_only: bool) -> Result<Self> {
+    pub(in crate::operators) fn new(
+        spec: JoinSide,
+        counts: bool,
+        first_only: bool,
+    ) -> Result<Self> {
         let finder = match &spec.identity {
             RowIdentity::None => Finder::None { first_only },
             RowIdentity::JoinKey => Finder::JoinKey,

@@ -49,7 +49,13 @@ impl Combinations {
     }
 
     /// Adds one of `from` with a row of the next input.
-    pub(super) fn extend(&mut self, from: &Combinations, at: usize, kind: Option<RowKind>, row: u32) {
+    pub(super) fn extend(
+        &mut self,
+        from: &Combinations,
+        at: usize,
+        kind: Option<RowKind>,
+        row: u32,
+    ) {
         self.events.push(from.events[at]);
         self.kinds.push(kind);
         for (own, known) in self.rows.iter_mut().zip(&from.rows).take(from.level) {

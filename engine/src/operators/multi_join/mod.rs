@@ -239,4 +239,3 @@ impl Operator for MultiJoinOperator {
         self.state.restore(ctx, snapshot, &self.names)
     }
 }
-

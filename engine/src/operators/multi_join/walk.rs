@@ -99,11 +99,7 @@ impl Walk<'_> {
     }
 
     /// The rows with the key of as many combinations as there is room for.
-    fn candidates(
-        &self,
-        from: &Combinations,
-        counts: impl Fn(&Event, u32) -> bool,
-    ) -> Candidates {
+    fn candidates(&self, from: &Combinations, counts: impl Fn(&Event, u32) -> bool) -> Candidates {
         let side = &self.sides[from.level];
         let mut found = Candidates::default();
         for at in from.start..from.len() {

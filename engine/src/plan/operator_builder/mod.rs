@@ -226,6 +226,7 @@ impl OperatorBuilder<'_> {
             ExecNodeKind::TemporalSort(sort) => self.temporal_sort(node, sort),
             ExecNodeKind::OverAggregate(over) => self.over_aggregate(node, over),
             ExecNodeKind::Join(join) => self.join(node, join),
+            ExecNodeKind::MultiJoin(join) => self.multi_join(node, join),
             ExecNodeKind::IntervalJoin(join) => self.interval_join(node, join),
             ExecNodeKind::TemporalJoin(join) => self.temporal_join(node, join),
             ExecNodeKind::LookupJoin(join) => self.lookup_join(node, join),

@@ -13,6 +13,7 @@ mod join_conditions;
 mod late_rows;
 mod lookup_join;
 mod mini_batch;
+mod multi_join;
 mod over;
 mod prune_columns;
 mod prune_fields;
