@@ -410,4 +410,4 @@ impl Operator for JoinOperator {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -4,7 +4,7 @@ use crate::operators::test_bench::{Way, check, run};
 use crate::state::TimeToLive;
 use crate::types::{Field, LogicalType, TimeZone};
 
-mod random;
+pub(in crate::operators) mod random;
 
 const KINDS: [JoinKind; 6] = [
     JoinKind::Inner,
@@ -15,7 +15,7 @@ const KINDS: [JoinKind; 6] = [
     JoinKind::Anti,
 ];
 
-fn schema(value: &str) -> Schema {
+pub(in crate::operators) fn schema(value: &str) -> Schema {
     Schema::new(vec![
         Field::new("k", LogicalType::INT),
         Field::new(value, LogicalType::INT),

@@ -239,3 +239,6 @@ impl Operator for MultiJoinOperator {
         self.state.restore(ctx, snapshot, &self.names)
     }
 }
+
+#[cfg(test)]
+mod tests;

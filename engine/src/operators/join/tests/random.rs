@@ -11,18 +11,18 @@ use crate::operators::{Output, Subtask};
 use crate::stream::StreamElement;
 use crate::types::RowKind;
 
-type Row = Vec<Option<i32>>;
+pub(in crate::operators) type Row = Vec<Option<i32>>;
 
 /// A table that changes at random, and how its changes are told.
-struct Table {
-    side: JoinSide,
-    rows: Vec<Row>,
+pub(in crate::operators) struct Table {
+    pub(in crate::operators) side: JoinSide,
+    pub(in crate::operators) rows: Vec<Row>,
     /// Whether updates have kinds of their own.
-    updates: bool,
+    pub(in crate::operators) updates: bool,
 }
 
 impl Table {
-    fn key(&self, row: &Row) -> Row {
+    pub(in crate::operators) fn key(&self, row: &Row) -> Row {
         match &self.side.identity {
             RowIdentity::JoinKey => vec![row[0]],
             RowIdentity::UniqueKey(columns) => columns.iter().map(|c| row[*c]).collect(),
@@ -31,7 +31,7 @@ impl Table {
     }
 
     /// The next change or two.
-    fn change(&mut self, rng: &mut SmallRng) -> Vec<(RowKind, Row)> {
+    pub(in crate::operators) fn change(&mut self, rng: &mut SmallRng) -> Vec<(RowKind, Row)> {
         let key = rng.random_range(0..5);
         let is_unique = matches!(
             self.side.identity,
@@ -111,14 +111,19 @@ fn expected(spec: &JoinSpec, tables: &[Table; 2], less: bool) -> Vec<Row> {
 }
 
 /// The table that the output describes.
-struct Result {
-    rows: BTreeMap<Row, i64>,
+pub(in crate::operators) struct Result {
+    pub(in crate::operators) rows: BTreeMap<Row, i64>,
     /// Whether `+U` replaces.
-    by_key: bool,
+    pub(in crate::operators) by_key: bool,
 }
 
 impl Result {
-    fn take(&mut self, kind: RowKind, row: Row, key: &dyn Fn(&Row) -> Row) {
+    pub(in crate::operators) fn take(
+        &mut self,
+        kind: RowKind,
+        row: Row,
+        key: &dyn Fn(&Row) -> Row,
+    ) {
         if kind == RowKind::UpdateAfter && self.by_key {
             let of_key = |known: &&Row| key(known) == key(&row);
             let other = self.rows.keys().filter(of_key).find(|known| **known != row);
@@ -137,18 +142,18 @@ impl Result {
         }
     }
 
-    fn sorted(&self) -> Vec<Row> {
+    pub(in crate::operators) fn sorted(&self) -> Vec<Row> {
         let rows = self.rows.iter();
         rows.flat_map(|(row, count)| std::iter::repeat_n(row.clone(), *count as usize))
             .collect()
     }
 }
 
-fn cells(line: &str) -> Row {
+pub(in crate::operators) fn cells(line: &str) -> Row {
     line.split(", ").map(|cell| cell.parse().ok()).collect()
 }
 
-fn text(changes: &[(RowKind, Row)]) -> String {
+pub(in crate::operators) fn text(changes: &[(RowKind, Row)]) -> String {
     let cell = |cell: &Option<i32>| cell.map_or("null".to_string(), |cell| cell.to_string());
     let line = |(kind, row): &(RowKind, Row)| {
         format!(
@@ -239,8 +244,8 @@ fn is_padded(row: &Row) -> bool {
 }
 
 /// All rows that an operator gives.
-fn drain(
-    operator: &mut JoinOperator,
+pub(in crate::operators) fn drain<O: Operator>(
+    operator: &mut O,
     ctx: &mut Context,
     out: &mut Output,
     mut flow: Flow,
@@ -259,7 +264,7 @@ fn drain(
     }
 }
 
-fn sides(value: &str) -> Vec<JoinSide> {
+pub(in crate::operators) fn sides(value: &str) -> Vec<JoinSide> {
     let unique = RowIdentity::UniqueKey(vec![0, 2]);
     vec![
         side(value, RowIdentity::None),
