@@ -139,6 +139,7 @@ impl StateExplainer<'_> {
             )],
             ExecNodeKind::OverAggregate(over) => over_kept(over, input),
             ExecNodeKind::Join(join) => self.joined(join, &inputs),
+            ExecNodeKind::MultiJoin(join) => self.multi_joined(join, &inputs),
             ExecNodeKind::IntervalJoin(join) => interval_kept(join, &inputs),
             ExecNodeKind::TemporalJoin(join) => temporal_kept(join, &inputs),
             ExecNodeKind::Match(node) => vec![Kept::new(
@@ -247,13 +248,27 @@ impl StateExplainer<'_> {
         kept.collect()
     }
 
+    fn multi_joined(&self, join: &MultiJoinNode, inputs: &[&ExecNode]) -> Vec<Kept> {
+        let sides = inputs.iter().zip(&join.inputs).zip(1..);
+        let kept = sides.map(|((input, side), number)| {
+            let until = Until::TimeToLive(side.state_ttl_ms.unwrap_or(self.ttl_ms));
+            let what = match input.upsert_key() {
+                Some(_) => format!("the row of input {number}"),
+                None => format!("each different row of input {number} with its count"),
+            };
+            let bytes = KEY_BYTES + ROW_BYTES + width(&input.schema);
+            Kept::new(what, "row", until, bytes)
+        });
+        kept.collect()
+    }
+
     fn warnings(&self, node: &ExecNode, kept: &[Kept]) -> Vec<String> {
         let mut warnings = Vec::new();
         if kept.iter().any(Kept::is_unbounded) {
             let hint = match &node.kind {
-                ExecNodeKind::Join(_) | ExecNodeKind::GroupAggregate(_) => {
-                    ", or the hint STATE_TTL"
-                }
+                ExecNodeKind::Join(_)
+                | ExecNodeKind::MultiJoin(_)
+                | ExecNodeKind::GroupAggregate(_) => ", or the hint STATE_TTL",
                 _ => "",
             };
             warnings.push(format!(

@@ -1,5 +1,5 @@
 //! Hints: a pass over the tokens takes `/*+ OPTIONS('k' = 'v') */` out before parsing and keeps it for the table before it, and
-//! `/*+ STATE_TTL('t' = '1 d') */` for the SELECT before it.
+//! `/*+ STATE_TTL('t' = '1 d') */` and `/*+ MULTI_JOIN(a, b, c) */` for the SELECT before it.
 //!
 //! To the grammar a hint is a comment. The binder asks by the place of a table's name or of SELECT; a hint that nobody asked
 //! for is an error, as is every kind of hint that is not supported.
@@ -36,12 +36,21 @@ enum HintKind {
     Options,
     /// Behind SELECT: how long the state of its tables is kept.
     StateTtl,
+    /// Behind SELECT: which tables are joined by one node.
+    MultiJoin,
 }
 
 /// The STATE_TTL hints of a SELECT: milliseconds by table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StateTtl {
     pub(super) by_table: BTreeMap<String, u64>,
+    pub(super) position: Option<SqlPosition>,
+}
+
+/// The MULTI_JOIN hints of a SELECT.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MultiJoinTables {
+    pub(super) tables: BTreeSet<String>,
     pub(super) position: Option<SqlPosition>,
 }
 
@@ -86,6 +95,21 @@ impl Hints {
         Ok(state_ttl)
     }
 
+    /// Which tables a SELECT wants joined by one node; the first hint counts.
+    pub(super) fn multi_join_after(&self, select: Location, used: &UsedHints) -> MultiJoinTables {
+        let mut found: Option<MultiJoinTables> = None;
+        for (index, hint) in self.0.iter().enumerate() {
+            if hint.kind == HintKind::MultiJoin && hint.after == Some(select) {
+                used.0.borrow_mut().insert(index);
+                found.get_or_insert_with(|| MultiJoinTables {
+                    tables: hint.options.keys().cloned().collect(),
+                    position: hint.position,
+                });
+            }
+        }
+        found.unwrap_or_default()
+    }
+
     /// Refuses a hint that stands behind anything but a table.
     pub(super) fn check_all_used(&self, used: &UsedHints) -> Result<()> {
         let used = used.0.borrow();
@@ -106,6 +130,10 @@ impl Hint {
             HintKind::StateTtl => (
                 "the hint STATE_TTL does not follow SELECT",
                 "write it behind SELECT: SELECT /*+ STATE_TTL('t' = '1 d') */ … FROM t",
+            ),
+            HintKind::MultiJoin => (
+                "the hint MULTI_JOIN does not follow SELECT",
+                "write it behind SELECT: SELECT /*+ MULTI_JOIN(a, b, c) */ … FROM a JOIN b … JOIN c …",
             ),
         };
         Error::user(what).at(self.position).hint(mend)
@@ -156,7 +184,10 @@ fn read(text: &str, at: &TokenWithSpan, before: Option<&TokenWithSpan>) -> Resul
         hints.push(Hint {
             after: before.map(|token| token.span.start),
             kind,
-            options: read_options(name, arguments, place)?,
+            options: match kind {
+                HintKind::MultiJoin => read_tables(arguments, place)?,
+                _ => read_options(name, arguments, place)?,
+            },
             position: place,
         });
         rest = after;
@@ -191,13 +222,12 @@ fn bare_name(tokens: &[Token]) -> Option<(&str, &[Token], &[Token])> {
 }
 
 fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
-    const LATER: [&str; 9] = [
+    const LATER: [&str; 8] = [
         "LOOKUP",
         "BROADCAST",
         "SHUFFLE_HASH",
         "SHUFFLE_MERGE",
         "NEST_LOOP",
-        "MULTI_JOIN",
         "NO_MULTI_JOIN",
         "BUNDLE",
         "JSON_AGGREGATE_WRAPPED",
@@ -206,12 +236,13 @@ fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
     match upper.as_str() {
         "OPTIONS" => return Ok(HintKind::Options),
         "STATE_TTL" => return Ok(HintKind::StateTtl),
+        "MULTI_JOIN" => return Ok(HintKind::MultiJoin),
         _ => {}
     }
     if LATER.contains(&upper.as_str()) {
         return Err(Error::unsupported(format!("the hint {upper}"))
             .at(place)
-            .hint("only OPTIONS and STATE_TTL are; leave this hint out"));
+            .hint("only OPTIONS, STATE_TTL and MULTI_JOIN are; leave this hint out"));
     }
     Err(Error::user(format!("there is no hint {name}"))
         .at(place)
@@ -240,4 +271,22 @@ fn read_options(
         options.insert(key.clone(), value.clone());
     }
     Ok(options)
+}
+
+/// The tables of a hint: names, or names in quotes.
+fn read_tables(tokens: &[Token], place: Option<SqlPosition>) -> Result<BTreeMap<String, String>> {
+    let mut tables = BTreeMap::new();
+    for part in tokens.split(|token| *token == Token::Comma) {
+        let table = match part {
+            [Token::Word(word)] => word.value.clone(),
+            [Token::SingleQuotedString(name)] => name.clone(),
+            _ => {
+                return Err(Error::user("the hint MULTI_JOIN takes names of tables")
+                    .at(place)
+                    .hint("write MULTI_JOIN(a, b, c)"));
+            }
+        };
+        tables.insert(table, String::new());
+    }
+    Ok(tables)
 }

@@ -28,6 +28,7 @@ mod legacy_window;
 mod literal;
 mod match_recognize;
 mod match_recognize_tokens;
+mod multi_join;
 mod operator_chain;
 mod order_by;
 mod over;

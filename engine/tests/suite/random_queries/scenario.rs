@@ -248,6 +248,9 @@ fn random_run(random: &mut SmallRng, changes: usize) -> (Options, Events) {
         let size: u32 = *[1, 2, 3, 5, 100].choose(random).unwrap_or(&1);
         set.push(("table.exec.mini-batch.size", size.to_string()));
     }
+    if random.random_bool(0.3) {
+        set.push(("table.optimizer.multi-join.enabled", "true".to_string()));
+    }
     let phases = ["AUTO", "ONE_PHASE", "TWO_PHASE"]
         .choose(random)
         .unwrap_or(&"AUTO");
