@@ -1,5 +1,5 @@
 //! Hints: a pass over the tokens takes `/*+ OPTIONS('k' = 'v') */` out before parsing and keeps it for the table before it, and
-//! `/*+ STATE_TTL('t' = '1 d') */` for the SELECT before it.
+//! `/*+ STATE_TTL('t' = '1 d') */` and `/*+ LOOKUP('table' = 't', …) */` for the SELECT before it.
 //!
 //! To the grammar a hint is a comment. The binder asks by the place of a table's name or of SELECT; a hint that nobody asked
 //! for is an error, as is every kind of hint that is not supported.
@@ -36,6 +36,8 @@ enum HintKind {
     Options,
     /// Behind SELECT: how long the state of its tables is kept.
     StateTtl,
+    /// Behind SELECT: how a table is looked up.
+    Lookup,
 }
 
 /// The STATE_TTL hints of a SELECT: milliseconds by table.
@@ -86,6 +88,22 @@ impl Hints {
         Ok(state_ttl)
     }
 
+    /// The options and the places of the LOOKUP hints behind a SELECT.
+    pub(super) fn lookups_after(
+        &self,
+        select: Location,
+        used: &UsedHints,
+    ) -> Vec<(&BTreeMap<String, String>, Option<SqlPosition>)> {
+        let mut lookups = Vec::new();
+        for (index, hint) in self.0.iter().enumerate() {
+            if hint.kind == HintKind::Lookup && hint.after == Some(select) {
+                used.0.borrow_mut().insert(index);
+                lookups.push((&hint.options, hint.position));
+            }
+        }
+        lookups
+    }
+
     /// Refuses a hint that stands behind anything but a table.
     pub(super) fn check_all_used(&self, used: &UsedHints) -> Result<()> {
         let used = used.0.borrow();
@@ -106,6 +124,10 @@ impl Hint {
             HintKind::StateTtl => (
                 "the hint STATE_TTL does not follow SELECT",
                 "write it behind SELECT: SELECT /*+ STATE_TTL('t' = '1 d') */ … FROM t",
+            ),
+            HintKind::Lookup => (
+                "the hint LOOKUP does not follow SELECT",
+                "write it behind SELECT: SELECT /*+ LOOKUP('table' = 'd', 'async' = 'true') */ … FROM l JOIN d …",
             ),
         };
         Error::user(what).at(self.position).hint(mend)
@@ -191,8 +213,7 @@ fn bare_name(tokens: &[Token]) -> Option<(&str, &[Token], &[Token])> {
 }
 
 fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
-    const LATER: [&str; 9] = [
-        "LOOKUP",
+    const LATER: [&str; 8] = [
         "BROADCAST",
         "SHUFFLE_HASH",
         "SHUFFLE_MERGE",
@@ -206,12 +227,13 @@ fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
     match upper.as_str() {
         "OPTIONS" => return Ok(HintKind::Options),
         "STATE_TTL" => return Ok(HintKind::StateTtl),
+        "LOOKUP" => return Ok(HintKind::Lookup),
         _ => {}
     }
     if LATER.contains(&upper.as_str()) {
         return Err(Error::unsupported(format!("the hint {upper}"))
             .at(place)
-            .hint("only OPTIONS and STATE_TTL are; leave this hint out"));
+            .hint("only OPTIONS, STATE_TTL and LOOKUP are; leave this hint out"));
     }
     Err(Error::user(format!("there is no hint {name}"))
         .at(place)

@@ -282,6 +282,7 @@ pub(super) fn join(
         condition,
         as_of,
         state_ttl_ms: [None; 2],
+        lookup_hint: None,
         position,
     });
     let schema = plan.schema();

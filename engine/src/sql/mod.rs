@@ -19,6 +19,7 @@ mod from;
 mod function_call;
 mod grouping;
 mod hints;
+mod lookup_hints;
 mod insert;
 mod interval;
 mod join;

@@ -43,6 +43,7 @@ fn joined(operation: SetOperation) -> LogicalPlan {
         condition,
         as_of: None,
         state_ttl_ms: [None; 2],
+        lookup_hint: None,
         position: operation.position,
     });
     let distinct = LogicalPlan::Aggregate(Aggregate {

@@ -397,6 +397,7 @@ fn joined(
         condition: shift_right(condition, width),
         as_of: None,
         state_ttl_ms: [None; 2],
+        lookup_hint: None,
         position: at(4, 3),
     })
 }
