@@ -109,7 +109,10 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     /// The table and what is said about it.
     fn hint(&self) -> Result<(&'a str, LookupHint)> {
-        let unknown = self.options.keys().find(|key| !KEYS.contains(&key.as_str()));
+        let unknown = self
+            .options
+            .keys()
+            .find(|key| !KEYS.contains(&key.as_str()));
         if let Some(key) = unknown {
             let error = Error::user(format!("the hint LOOKUP has no option '{key}'"));
             return Err(error

@@ -14,8 +14,8 @@ use super::files::find_files;
 use super::source::FilesystemSource;
 use super::{FileFormat, FilesystemTable};
 use crate::connectors::lookup::{
-    AsyncSupport, KeyIndex, LookupCache, LookupFunction, LookupOptions, LookupRequest, LookupRows, LookupSource,
-    with_partial_cache,
+    AsyncSupport, KeyIndex, LookupCache, LookupFunction, LookupOptions, LookupRequest, LookupRows,
+    LookupSource, with_partial_cache,
 };
 use crate::connectors::source::PollRequest;
 use crate::connectors::{Source, SourcePoll, TableDescriptor};

@@ -11,7 +11,9 @@ use arrow::row::{RowConverter, SortField};
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
-use super::{AsyncSupport, LookupFunction, LookupRequest, LookupRows, LookupSource, PartialCacheOptions};
+use super::{
+    AsyncSupport, LookupFunction, LookupRequest, LookupRows, LookupSource, PartialCacheOptions,
+};
 use crate::error::Result;
 use crate::types::ProcessingTime;
 

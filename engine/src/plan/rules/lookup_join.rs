@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use crate::error::{Error, Result};
 use crate::expr::Expression;
 use crate::plan::exec_node::{ExecNodeKind, NodeId};
-use crate::plan::logical::{
-    Join, JoinKind, LogicalPlan, LookupHint, LookupOutputMode, TableSpec,
-};
+use crate::plan::logical::{Join, JoinKind, LogicalPlan, LookupHint, LookupOutputMode, TableSpec};
 use crate::plan::logical_graph::LogicalId;
 use crate::plan::nodes::{AsyncLookup, LookupJoinNode, LookupKey, LookupValue};
 use crate::plan::physical::Planner;

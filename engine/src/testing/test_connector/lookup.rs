@@ -7,8 +7,8 @@ use arrow::array::{ArrayRef, RecordBatch};
 use super::{Entry, EntryItem, TestBench, build_array};
 use crate::connectors::TableDescriptor;
 use crate::connectors::lookup::{
-    AsyncLookupFunction, AsyncSupport, KeyIndex, LookupCache, LookupFunction, LookupHandle, LookupOptions, LookupRequest, LookupRows, LookupSource,
-    answered, with_partial_cache,
+    AsyncLookupFunction, AsyncSupport, KeyIndex, LookupCache, LookupFunction, LookupHandle,
+    LookupOptions, LookupRequest, LookupRows, LookupSource, answered, with_partial_cache,
 };
 use crate::error::{Error, Result};
 use crate::testing::cell::Value;
