@@ -42,8 +42,8 @@ pub(super) enum Stage {
     /// Their keys were not found: to be asked for again.
     Delayed {
         due: ProcessingTime,
-        /// When they were asked for first.
-        since: ProcessingTime,
+        /// When they were asked for first; `None`: before a restore, which is forgiven.
+        since: Option<ProcessingTime>,
     },
     /// For their turn.
     Joined,

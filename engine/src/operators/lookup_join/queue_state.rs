@@ -167,7 +167,7 @@ fn group_of(batch: &RecordBatch, is_joined: bool, ctx: &Context) -> Result<Group
             (false, None) => Stage::New,
             (false, Some(due)) => Stage::Delayed {
                 due: ProcessingTime(due),
-                since: ctx.processing_time(),
+                since: None,
             },
         },
     })

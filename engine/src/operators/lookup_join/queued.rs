@@ -125,7 +125,7 @@ impl QueuedLookupJoinOperator {
         let now = ctx.processing_time();
         let poll = (self.asked_rows > 0).then(|| after(now, POLL_MS as u64));
         let dues = self.queue.groups().filter_map(|group| match group.stage {
-            Stage::Delayed { due, since } => Some(due.min(self.times_out(since))),
+            Stage::Delayed { due, since } => Some(due.min(self.times_out(since.unwrap_or(now)))),
             _ => None,
         });
         dues.chain(poll).min()
@@ -211,7 +211,7 @@ impl QueuedLookupJoinOperator {
             attempts: attempts + 1,
             stage: Stage::Delayed {
                 due: after(now, retry.fixed_delay_ms),
-                since: now,
+                since: Some(now),
             },
         });
         if row + 1 < rows {
@@ -257,7 +257,7 @@ impl QueuedLookupJoinOperator {
         let stage = match stage {
             Stage::New if has_room => return self.ask(ctx, batch, attempts, now, after),
             Stage::Delayed { due, since } if (due <= now || self.ends) && has_room => {
-                return self.ask(ctx, batch, attempts, since, after);
+                return self.ask(ctx, batch, attempts, since.unwrap_or(now), after);
             }
             Stage::Asked(mut asked) => match asked.handle.poll() {
                 Some(found) => {
@@ -272,8 +272,12 @@ impl QueuedLookupJoinOperator {
                 }
             },
             Stage::Delayed { due, since } => {
+                let since = since.unwrap_or(now);
                 self.check_timeout(ctx, since)?;
-                Stage::Delayed { due, since }
+                Stage::Delayed {
+                    due,
+                    since: Some(since),
+                }
             }
             stage => stage,
         };
@@ -352,7 +356,7 @@ impl QueuedLookupJoinOperator {
                     attempts: attempts + 1,
                     stage: Stage::Delayed {
                         due: after(ctx.processing_time(), retry.fixed_delay_ms),
-                        since,
+                        since: Some(since),
                     },
                 },
                 false => self.joined(ctx, &rows, &of_rows(&found, first, run.len()))?,
@@ -428,3 +432,6 @@ impl Operator for QueuedLookupJoinOperator {
         self.work(ctx, out)
     }
 }
+
+#[cfg(test)]
+mod tests;
