@@ -119,19 +119,25 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "table.exec.async-lookup.buffer-capacity",
         OptionType::Integer,
         Some("100"),
-        "Accepted for Flink's sake: a lookup join asks for the keys of a batch at once and waits for the answer.",
+        "How many rows of an asynchronous lookup join may wait for an answer.",
     ),
     OptionSpec::new(
         "table.exec.async-lookup.timeout",
         OptionType::Duration,
         Some("3 min"),
-        "Accepted for Flink's sake.",
+        "How long a row of an asynchronous lookup join may wait, with all its retries; then the job fails.",
     ),
     OptionSpec::new(
         "table.exec.async-lookup.output-mode",
         OptionType::Enum(&["ORDERED", "ALLOW_UNORDERED"]),
         Some("ORDERED"),
-        "Accepted for Flink's sake: a lookup join keeps the order of rows.",
+        "Whether rows of an asynchronous lookup join keep their order, or, where all are inserts, come out as they are answered.",
+    ),
+    OptionSpec::new(
+        "table.exec.async-lookup.key-ordered-enabled",
+        OptionType::Boolean,
+        Some("false"),
+        "Accepted for Flink's sake: where rows are not all inserts, asynchronous lookup joins keep the order of all of them.",
     ),
     OptionSpec::new(
         "table.optimizer.agg-phase-strategy",

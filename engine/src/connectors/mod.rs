@@ -23,7 +23,9 @@ pub use blackhole::BlackholeFactory;
 pub use datagen::DatagenFactory;
 pub use factory::{ConnectorFactory, ConnectorRegistry, TableDescriptor};
 pub use filesystem::FilesystemFactory;
-pub use lookup::{LookupFunction, LookupRequest, LookupRows, LookupSource};
+pub use lookup::{
+    AsyncLookupFunction, LookupFunction, LookupHandle, LookupRequest, LookupRows, LookupSource,
+};
 pub use nexmark::NexmarkFactory;
 pub use print::PrintFactory;
 pub use registry::standard_registry;

@@ -13,6 +13,7 @@ pub struct Context {
     subtask: Subtask,
     watermark: EventTime,
     processing_time: ProcessingTime,
+    awaits_answers: bool,
     metrics: Arc<OperatorMetrics>,
 }
 
@@ -63,6 +64,7 @@ impl Context {
             subtask,
             watermark: EventTime::MIN,
             processing_time: ProcessingTime(0),
+            awaits_answers: false,
             metrics,
         }
     }
@@ -95,6 +97,16 @@ impl Context {
     /// Hands in the clock's reading; called by the runtime before each call.
     pub fn set_processing_time(&mut self, now: ProcessingTime) {
         self.processing_time = now;
+    }
+
+    /// Whether what is asked of the world outside is waited for at once, so that a run can be run again.
+    pub fn awaits_answers(&self) -> bool {
+        self.awaits_answers
+    }
+
+    /// Has answers waited for; called by the runtime where the clock stands still between two steps.
+    pub fn await_answers(&mut self) {
+        self.awaits_answers = true;
     }
 
     /// The operator's counters.

@@ -1,21 +1,25 @@
 //! Joins each row with what a table outside has for its key at the moment.
 //!
-//! Nothing is remembered: the row comes out once, with the rows that the table has when it comes, and never changes because
-//! the table does.
+//! The row comes out once, with the rows that the table has when it is asked, and never changes because the table does. Where
+//! no row has to wait, nothing is remembered: [`LookupJoinOperator`]. Rows that wait for an answer, or for a key that was not
+//! found to be asked for again, stand in a queue: [`QueuedLookupJoinOperator`].
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
-use arrow::buffer::NullBuffer;
-use arrow::compute;
-use arrow::datatypes::SchemaRef;
+mod joiner;
+mod queue;
+mod queue_state;
+mod queued;
 
-use super::calc::batch_of;
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, Operator, Output};
-use crate::connectors::{LookupFunction, LookupRequest, LookupRows};
+use crate::connectors::LookupFunction;
 use crate::error::Result;
-use crate::expr::{CompiledExpression, RowContext};
-use crate::stream::{ChangelogBatch, WatermarkSteps};
+use crate::expr::CompiledExpression;
+use crate::stream::ChangelogBatch;
 use crate::types::{JoinKind, Schema};
+
+use joiner::Joiner;
+
+pub use queued::{AsyncLookupSpec, LookupAsking, LookupRetrySpec, QueuedLookupJoinOperator};
 
 /// What a lookup join does.
 pub struct LookupJoinSpec {
@@ -39,25 +43,17 @@ pub enum LookupKeyValue {
 
 /// Takes changes, gives changes of the same kinds. No state.
 pub struct LookupJoinOperator {
-    spec: LookupJoinSpec,
-    schema: SchemaRef,
+    joiner: Joiner,
     function: Box<dyn LookupFunction>,
     /// What is left of the batch at hand.
     rest: Option<ChangelogBatch>,
-}
-
-/// Left rows beside rows of the table; `None`: nothing was found.
-struct Pairs {
-    left: Vec<u32>,
-    table: Vec<Option<u32>>,
 }
 
 impl LookupJoinOperator {
     /// An operator as `spec` says, asking `function`.
     pub fn new(spec: LookupJoinSpec, function: Box<dyn LookupFunction>) -> Self {
         LookupJoinOperator {
-            schema: spec.output.to_arrow(),
-            spec,
+            joiner: Joiner::new(spec),
             function,
             rest: None,
         }
@@ -73,121 +69,12 @@ impl LookupJoinOperator {
             if rows < batch.num_rows() {
                 self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
             }
-            out.emit(self.joined(ctx, &batch.slice(0, rows))?);
+            let batch = batch.slice(0, rows);
+            let question = self.joiner.question(ctx, &batch)?;
+            let found = question.by_row(self.function.lookup(&question.request(ctx))?);
+            out.emit(self.joiner.joined(ctx, &batch, &found)?);
         }
         Ok(Flow::Done)
-    }
-
-    fn joined(&mut self, ctx: &Context, batch: &ChangelogBatch) -> Result<ChangelogBatch> {
-        let found = self.look_up(ctx, batch)?;
-        let matches = self.satisfying(ctx, batch, &found)?;
-        let pairs = self.pairs(batch.num_rows(), &found.of, &matches);
-        let left = UInt32Array::from(pairs.left);
-        let table = UInt32Array::from(pairs.table);
-        let (taken, _) = batch.take(&left)?;
-        let mut columns = taken.rows.columns().to_vec();
-        for column in found.rows.columns() {
-            columns.push(compute::take(column, &table, None)?);
-        }
-        let rows = batch_of(&self.schema, columns, left.len())?;
-        Ok(taken.with_rows(rows))
-    }
-
-    /// What the table has for the rows whose keys have no NULL; `of` counts rows of the batch.
-    fn look_up(&mut self, ctx: &Context, batch: &ChangelogBatch) -> Result<LookupRows> {
-        let keys = self.keys(ctx, batch)?;
-        let nulls = keys.iter().fold(None, |all, key| {
-            NullBuffer::union(all.as_ref(), key.logical_nulls().as_ref())
-        });
-        let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
-            return self.ask(ctx, &keys);
-        };
-        let asked: Vec<u32> = nulls.valid_indices().map(|row| row as u32).collect();
-        let mask = BooleanArray::new(nulls.into_inner(), None);
-        let keys = keys
-            .iter()
-            .map(|key| compute::filter(key, &mask))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut found = self.ask(ctx, &keys)?;
-        found
-            .of
-            .iter_mut()
-            .for_each(|row| *row = asked[*row as usize]);
-        Ok(found)
-    }
-
-    fn ask(&mut self, ctx: &Context, keys: &[ArrayRef]) -> Result<LookupRows> {
-        let found = self.function.lookup(&LookupRequest {
-            keys,
-            now: ctx.processing_time(),
-        })?;
-        assert_eq!(
-            found.rows.num_rows(),
-            found.of.len(),
-            "a lookup says for each row whose it is"
-        );
-        Ok(found)
-    }
-
-    fn keys(&self, ctx: &Context, batch: &ChangelogBatch) -> Result<Vec<ArrayRef>> {
-        let context = row_context(ctx);
-        let value = |key: &LookupKeyValue| match key {
-            LookupKeyValue::Column(column) => Ok(batch.rows.column(*column).clone()),
-            LookupKeyValue::Constant(constant) => constant.evaluate(&batch.rows, &context),
-        };
-        self.spec.keys.iter().map(value).collect()
-    }
-
-    /// Which of the rows found satisfy the condition.
-    fn satisfying(
-        &self,
-        ctx: &Context,
-        batch: &ChangelogBatch,
-        found: &LookupRows,
-    ) -> Result<Vec<bool>> {
-        let Some(condition) = &self.spec.condition else {
-            return Ok(vec![true; found.of.len()]);
-        };
-        let left = UInt32Array::from(found.of.clone());
-        let left = compute::take_record_batch(&batch.rows, &left)?;
-        let columns = [left.columns(), found.rows.columns()].concat();
-        let pairs: RecordBatch = batch_of(&self.schema, columns, found.of.len())?;
-        let mask = condition.evaluate_mask(&pairs, &row_context(ctx))?;
-        Ok(mask.values().iter().collect())
-    }
-
-    /// The rows in their order, each with what was found for it.
-    fn pairs(&self, rows: usize, of: &[u32], matches: &[bool]) -> Pairs {
-        let keeps = self.spec.kind == JoinKind::Left;
-        let mut pairs = Pairs {
-            left: Vec::with_capacity(rows),
-            table: Vec::with_capacity(rows),
-        };
-        let mut next = 0;
-        for row in 0..rows as u32 {
-            let before = pairs.left.len();
-            while next < of.len() && of[next] == row {
-                if matches[next] {
-                    pairs.left.push(row);
-                    pairs.table.push(Some(next as u32));
-                }
-                next += 1;
-            }
-            if keeps && pairs.left.len() == before {
-                pairs.left.push(row);
-                pairs.table.push(None);
-            }
-        }
-        pairs
-    }
-}
-
-fn row_context(ctx: &Context) -> RowContext<'static> {
-    static NO_STEPS: WatermarkSteps = WatermarkSteps::NONE;
-    RowContext {
-        processing_time: ctx.processing_time(),
-        watermark: ctx.watermark(),
-        steps: &NO_STEPS,
     }
 }
 

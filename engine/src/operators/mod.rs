@@ -71,7 +71,10 @@ pub use join::{JoinOperator, JoinSide, JoinSpec, RowIdentity};
 pub use key_hash::{key_hashes, with_key_hashes};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
-pub use lookup_join::{LookupJoinOperator, LookupJoinSpec, LookupKeyValue};
+pub use lookup_join::{
+    AsyncLookupSpec, LookupAsking, LookupJoinOperator, LookupJoinSpec, LookupKeyValue,
+    LookupRetrySpec, QueuedLookupJoinOperator,
+};
 pub use match_recognize::{MatchOperator, MatchSpec};
 pub use mini_batch_assigner::MiniBatchAssignerOperator;
 pub use multi_join::{MultiJoinLevel, MultiJoinOperator, MultiJoinSpec};

@@ -30,6 +30,10 @@ pub enum Flow {
     /// The output is full before the call was complete: drain it, then call [`Operator::resume`] until it is `Done`.
     /// Nothing else is called meanwhile.
     Blocked,
+    /// The call cannot be completed before something outside has happened: call [`Operator::resume`] when
+    /// [`Operator::next_processing_timer`] is due, until it is `Done`. Nothing else is called meanwhile, so no barrier passes; for
+    /// short waits only.
+    Waiting,
 }
 
 /// A logical operator's parallel instance.
@@ -61,7 +65,7 @@ pub trait Operator: Send {
         Ok(Flow::Done)
     }
 
-    /// Goes on with the call that returned [`Flow::Blocked`].
+    /// Goes on with the call that returned [`Flow::Blocked`] or [`Flow::Waiting`].
     fn resume(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
         let _ = (ctx, out);
         Ok(Flow::Done)

@@ -203,10 +203,12 @@ struct TestBench<'a, O, F: Fn() -> O> {
 impl<'a, O: Operator, F: Fn() -> O> TestBench<'a, O, F> {
     fn new(make: &'a F, way: Way) -> Self {
         let out = Output::new(true);
+        let mut ctx = Context::new(Subtask::SINGLE, Default::default());
+        ctx.await_answers();
         TestBench {
             make,
             operator: make(),
-            ctx: Context::new(Subtask::SINGLE, Default::default()),
+            ctx,
             out: if way == Way::Blocked {
                 out.with_limit(0)
             } else {

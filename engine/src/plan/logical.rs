@@ -3,12 +3,14 @@
 //! Columns are positions in the input; a join's input is the left columns, then the right ones. Nothing here says how
 //! a query runs.
 
+mod lookup_hint;
 mod time;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use lookup_hint::{LookupHint, LookupOutputMode, LookupRetry};
 pub(crate) use time::{TimeBounds, time_bounds, window_bounds};
 
 use crate::connectors::factory::TableDescriptor;
@@ -240,6 +242,8 @@ pub struct Join {
     pub state_ttl_ms: [Option<u64>; 2],
     /// Whether a MULTI_JOIN hint names all of its tables.
     pub multi_join: bool,
+    /// What a LOOKUP hint says about the right table.
+    pub lookup_hint: Option<Box<LookupHint>>,
     /// Where JOIN stands in the SQL text.
     pub position: Position,
 }

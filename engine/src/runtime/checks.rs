@@ -55,7 +55,7 @@ impl Checked {
 
     fn note(&mut self, flow: Result<Flow>) -> Result<Flow> {
         let flow = flow?;
-        self.blocked = flow == Flow::Blocked;
+        self.blocked = flow != Flow::Done;
         Ok(flow)
     }
 }

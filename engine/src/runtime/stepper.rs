@@ -68,7 +68,8 @@ impl DeterministicStepper {
         clock: ManualClock,
         snapshot: Option<&JobSnapshot>,
     ) -> Result<Self> {
-        let deployment = deploy(&graph, options.queue_bytes, 1, snapshot)?;
+        let mut deployment = deploy(&graph, options.queue_bytes, 1, snapshot)?;
+        deployment.tasks.iter_mut().for_each(Task::await_answers);
         let last = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
         let mut stepper = DeterministicStepper {
             coordinator: CheckpointCoordinator::new(deployment.tasks.len(), last),

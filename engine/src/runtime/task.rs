@@ -92,6 +92,8 @@ pub(crate) struct Slot {
     queue: VecDeque<(InputIndex, StreamElement)>,
     out: Output,
     pending: Option<Pending>,
+    /// Whether the call goes on only when the operator's timer is due.
+    waits: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -206,6 +208,7 @@ impl Slot {
             queue: VecDeque::new(),
             out: Output::new(keeps_late_rows),
             pending: None,
+            waits: false,
         }
     }
 
@@ -218,13 +221,12 @@ impl Slot {
     ) -> Result<bool> {
         self.ctx.set_processing_time(now);
         if let Some(pending) = self.pending {
-            if !self.out.is_empty() {
+            if !self.out.is_empty() || self.waits && !self.is_timer_due(now) {
                 return Ok(false);
             }
-            if self.operator.resume(&mut self.ctx, &mut self.out)? == Flow::Done {
-                self.pending = None;
-                self.complete(pending, emitted, collected)?;
-            }
+            let flow = self.operator.resume(&mut self.ctx, &mut self.out)?;
+            self.pending = None;
+            self.after_call(flow, pending, emitted, collected)?;
             return Ok(true);
         }
         if self.out.is_full() {
@@ -293,9 +295,10 @@ impl Slot {
         emitted: EventTime,
         collected: &mut Vec<(String, StateSnapshot)>,
     ) -> Result<()> {
+        self.waits = flow == Flow::Waiting;
         match flow {
             Flow::Done => self.complete(pending, emitted, collected),
-            Flow::Blocked => {
+            Flow::Blocked | Flow::Waiting => {
                 self.pending = Some(pending);
                 Ok(())
             }
@@ -343,18 +346,18 @@ impl Slot {
         Ok((self.uid.clone(), snapshot))
     }
 
+    fn is_timer_due(&self, now: ProcessingTime) -> bool {
+        let timer = self.operator.next_processing_timer();
+        timer.is_some_and(|due| due <= now)
+    }
+
     fn fire_timer(
         &mut self,
         now: ProcessingTime,
         emitted: EventTime,
         collected: &mut Vec<(String, StateSnapshot)>,
     ) -> Result<bool> {
-        if self.pending.is_some()
-            || self
-                .operator
-                .next_processing_timer()
-                .is_none_or(|due| due > now)
-        {
+        if self.pending.is_some() || !self.is_timer_due(now) {
             return Ok(false);
         }
         self.ctx.set_processing_time(now);
@@ -467,6 +470,13 @@ impl Task {
                 until: self.next_time(),
             },
         })
+    }
+
+    /// Has the operators wait for every answer from outside, so that a run can be run again.
+    pub(crate) fn await_answers(&mut self) {
+        self.slots
+            .iter_mut()
+            .for_each(|slot| slot.ctx.await_answers());
     }
 
     /// Commits what belongs to a completed checkpoint. Also called on a task that has ended.

@@ -1,5 +1,6 @@
 //! Hints: a pass over the tokens takes `/*+ OPTIONS('k' = 'v') */` out before parsing and keeps it for the table before it, and
 //! `/*+ STATE_TTL('t' = '1 d') */` and `/*+ MULTI_JOIN(a, b, c) */` for the SELECT before it.
+//! `/*+ STATE_TTL('t' = '1 d') */` and `/*+ LOOKUP('table' = 't', …) */` for the SELECT before it.
 //!
 //! To the grammar a hint is a comment. The binder asks by the place of a table's name or of SELECT; a hint that nobody asked
 //! for is an error, as is every kind of hint that is not supported.
@@ -38,6 +39,8 @@ enum HintKind {
     StateTtl,
     /// Behind SELECT: which tables are joined by one node.
     MultiJoin,
+    /// Behind SELECT: how a table is looked up.
+    Lookup,
 }
 
 /// The STATE_TTL hints of a SELECT: milliseconds by table.
@@ -110,6 +113,22 @@ impl Hints {
         found.unwrap_or_default()
     }
 
+    /// The options and the places of the LOOKUP hints behind a SELECT.
+    pub(super) fn lookups_after(
+        &self,
+        select: Location,
+        used: &UsedHints,
+    ) -> Vec<(&BTreeMap<String, String>, Option<SqlPosition>)> {
+        let mut lookups = Vec::new();
+        for (index, hint) in self.0.iter().enumerate() {
+            if hint.kind == HintKind::Lookup && hint.after == Some(select) {
+                used.0.borrow_mut().insert(index);
+                lookups.push((&hint.options, hint.position));
+            }
+        }
+        lookups
+    }
+
     /// Refuses a hint that stands behind anything but a table.
     pub(super) fn check_all_used(&self, used: &UsedHints) -> Result<()> {
         let used = used.0.borrow();
@@ -134,6 +153,10 @@ impl Hint {
             HintKind::MultiJoin => (
                 "the hint MULTI_JOIN does not follow SELECT",
                 "write it behind SELECT: SELECT /*+ MULTI_JOIN(a, b, c) */ … FROM a JOIN b … JOIN c …",
+            ),
+            HintKind::Lookup => (
+                "the hint LOOKUP does not follow SELECT",
+                "write it behind SELECT: SELECT /*+ LOOKUP('table' = 'd', 'async' = 'true') */ … FROM l JOIN d …",
             ),
         };
         Error::user(what).at(self.position).hint(mend)
@@ -222,8 +245,7 @@ fn bare_name(tokens: &[Token]) -> Option<(&str, &[Token], &[Token])> {
 }
 
 fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
-    const LATER: [&str; 8] = [
-        "LOOKUP",
+    const LATER: [&str; 7] = [
         "BROADCAST",
         "SHUFFLE_HASH",
         "SHUFFLE_MERGE",
@@ -237,12 +259,13 @@ fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
         "OPTIONS" => return Ok(HintKind::Options),
         "STATE_TTL" => return Ok(HintKind::StateTtl),
         "MULTI_JOIN" => return Ok(HintKind::MultiJoin),
+        "LOOKUP" => return Ok(HintKind::Lookup),
         _ => {}
     }
     if LATER.contains(&upper.as_str()) {
         return Err(Error::unsupported(format!("the hint {upper}"))
             .at(place)
-            .hint("only OPTIONS, STATE_TTL and MULTI_JOIN are; leave this hint out"));
+            .hint("only OPTIONS, STATE_TTL, LOOKUP and MULTI_JOIN are; leave this hint out"));
     }
     Err(Error::user(format!("there is no hint {name}"))
         .at(place)

@@ -283,6 +283,7 @@ pub(super) fn join(
         as_of,
         state_ttl_ms: [None; 2],
         multi_join: false,
+        lookup_hint: None,
         position,
     });
     let schema = plan.schema();

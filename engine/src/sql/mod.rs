@@ -26,6 +26,7 @@ mod json_value_parser;
 mod late_rows;
 mod legacy_window;
 mod literal;
+mod lookup_hints;
 mod match_recognize;
 mod match_recognize_tokens;
 mod multi_join;

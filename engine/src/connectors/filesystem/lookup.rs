@@ -14,8 +14,8 @@ use super::files::find_files;
 use super::source::FilesystemSource;
 use super::{FileFormat, FilesystemTable};
 use crate::connectors::lookup::{
-    KeyIndex, LookupCache, LookupFunction, LookupOptions, LookupRequest, LookupRows, LookupSource,
-    with_partial_cache,
+    AsyncSupport, KeyIndex, LookupCache, LookupFunction, LookupOptions, LookupRequest, LookupRows,
+    LookupSource, with_partial_cache,
 };
 use crate::connectors::source::PollRequest;
 use crate::connectors::{Source, SourcePoll, TableDescriptor};
@@ -72,6 +72,14 @@ impl LookupSource for FileLookup {
         Ok(Box::new(FileLookupFunction {
             files: self.files.clone(),
         }))
+    }
+
+    fn async_support(&self) -> AsyncSupport {
+        AsyncSupport::OnRequest
+    }
+
+    fn is_remembered_whole(&self) -> bool {
+        matches!(self.files.options.cache, LookupCache::Full { .. })
     }
 }
 

@@ -3,23 +3,47 @@
 //! A connector that can be asked gives a [`LookupSource`]; each subtask asks its own [`LookupFunction`], a batch of keys at a
 //! time. Caches stand in front and are shared by all subtasks.
 
+mod asynchronous;
 mod key_index;
 mod options;
 mod partial_cache;
+mod threads;
+
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 
 use crate::error::Result;
 use crate::types::ProcessingTime;
 
+pub use asynchronous::{AsyncLookupFunction, AsyncSupport, LookupHandle, answered};
 pub use key_index::KeyIndex;
 pub use options::{LOOKUP_OPTIONS, LookupCache, LookupOptions, PartialCacheOptions};
 pub use partial_cache::with_partial_cache;
+pub use threads::on_threads;
 
 /// A table that can be asked: immutable, shared by all who ask.
 pub trait LookupSource: Send + Sync {
     /// What one subtask asks.
     fn function(&self) -> Result<Box<dyn LookupFunction>>;
+
+    /// Whether it can also be asked without waiting for the answer.
+    fn async_support(&self) -> AsyncSupport {
+        AsyncSupport::None
+    }
+
+    /// What one subtask asks without waiting. `source` is this source, shared. Default: [`on_threads`], for functions that block.
+    fn async_function(
+        &self,
+        source: &Arc<dyn LookupSource>,
+    ) -> Result<Box<dyn AsyncLookupFunction>> {
+        Ok(on_threads(source.clone()))
+    }
+
+    /// Whether all of the table is remembered, so that a key that is not there is not worth asking for again.
+    fn is_remembered_whole(&self) -> bool {
+        false
+    }
 }
 
 /// Answers one subtask. Called from its compute thread; may block on local files only.

@@ -11,7 +11,9 @@ use arrow::row::{RowConverter, SortField};
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
-use super::{LookupFunction, LookupRequest, LookupRows, LookupSource, PartialCacheOptions};
+use super::{
+    AsyncSupport, LookupFunction, LookupRequest, LookupRows, LookupSource, PartialCacheOptions,
+};
 use crate::error::Result;
 use crate::types::ProcessingTime;
 
@@ -42,6 +44,10 @@ impl LookupSource for CachedSource {
             converter: self.converter.clone(),
             cache: self.cache.clone(),
         }))
+    }
+
+    fn async_support(&self) -> AsyncSupport {
+        self.source.async_support()
     }
 }
 

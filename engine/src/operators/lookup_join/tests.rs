@@ -1,8 +1,9 @@
-use arrow::array::AsArray;
+use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int32Type;
 
 use super::*;
 use crate::connectors::lookup::KeyIndex;
+use crate::connectors::{LookupRequest, LookupRows};
 use crate::expr::{Expression, ExpressionContext, compile};
 use crate::operators::test_bench::{batch, check};
 use crate::types::{Field, LogicalType, TimeZone};

@@ -48,7 +48,7 @@ pub use group_window_aggregate::GroupWindowAggregateNode;
 pub use interval_join::IntervalJoinNode;
 pub use join::JoinNode;
 pub use late_rows_sink::LateRowsSinkNode;
-pub use lookup_join::{LookupJoinNode, LookupKey, LookupValue};
+pub use lookup_join::{AsyncLookup, LookupJoinNode, LookupKey, LookupValue};
 pub use match_recognize::MatchNode;
 pub use mini_batch_assigner::MiniBatchAssignerNode;
 pub use multi_join::{MultiJoinInput, MultiJoinLevel, MultiJoinNode};

@@ -4,10 +4,12 @@ use super::{Build, OperatorBuilder};
 use crate::error::Result;
 use crate::expr::compile;
 use crate::operators::{
-    IntervalBounds, IntervalJoinOperator, IntervalJoinSpec, LookupJoinOperator, LookupJoinSpec,
-    LookupKeyValue, TemporalJoinOperator, TemporalJoinSpec, TimedSide,
+    AsyncLookupSpec, IntervalBounds, IntervalJoinOperator, IntervalJoinSpec, LookupAsking,
+    LookupJoinOperator, LookupJoinSpec, LookupKeyValue, LookupRetrySpec, QueuedLookupJoinOperator,
+    TemporalJoinOperator, TemporalJoinSpec, TimedSide,
 };
 use crate::plan::exec_node::{ExecNode, ExecNodeKind, NodeId};
+use crate::plan::logical::LookupOutputMode;
 use crate::plan::nodes::{
     IntervalJoinNode, JoinKey, LookupJoinNode, LookupKey, LookupValue, TemporalJoinNode,
 };
@@ -77,6 +79,8 @@ impl OperatorBuilder<'_> {
             .for_table(&join.table, None)?
             .create_lookup(&join.table, &keys)?;
         let (join, output, context) = (join.clone(), node.schema.clone(), self.context);
+        let input_mode = &self.plan.node(node.inputs[0]).changelog_mode;
+        let output_mode = join.output_mode(input_mode);
         Ok(Box::new(move |_| {
             let value = |key: &LookupKey| {
                 Ok(match &key.value {
@@ -93,7 +97,28 @@ impl OperatorBuilder<'_> {
                 condition: condition.map(|part| compile(part, &context)).transpose()?,
                 output: output.clone(),
             };
-            Ok(Box::new(LookupJoinOperator::new(spec, source.function()?)))
+            let asking = match &join.asynchronous {
+                None if join.retry.is_none() => {
+                    return Ok(Box::new(LookupJoinOperator::new(spec, source.function()?)));
+                }
+                None => LookupAsking::InTurn(source.function()?),
+                Some(asynchronous) => LookupAsking::SideBySide(
+                    source.async_function(&source)?,
+                    AsyncLookupSpec {
+                        unordered: output_mode == LookupOutputMode::AllowUnordered,
+                        capacity: asynchronous.capacity,
+                        timeout_ms: asynchronous.timeout_ms,
+                    },
+                ),
+            };
+            let retry = join.retry.map(|retry| LookupRetrySpec {
+                fixed_delay_ms: retry.fixed_delay_ms.max(1),
+                max_attempts: retry.max_attempts,
+            });
+            let table = join.table.name.clone();
+            Ok(Box::new(QueuedLookupJoinOperator::new(
+                spec, table, asking, retry,
+            )))
         }))
     }
 

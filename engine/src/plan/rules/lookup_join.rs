@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use crate::error::{Error, Result};
 use crate::expr::Expression;
 use crate::plan::exec_node::{ExecNodeKind, NodeId};
-use crate::plan::logical::{Join, JoinKind, LogicalPlan, TableSpec};
+use crate::plan::logical::{Join, JoinKind, LogicalPlan, LookupHint, LookupOutputMode, TableSpec};
 use crate::plan::logical_graph::LogicalId;
-use crate::plan::nodes::{LookupJoinNode, LookupKey, LookupValue};
+use crate::plan::nodes::{AsyncLookup, LookupJoinNode, LookupKey, LookupValue};
 use crate::plan::physical::Planner;
 use crate::plan::relation::{Packed, Pending, Relation, column_of};
 use crate::plan::row_logic::{
@@ -105,10 +105,17 @@ impl Planner<'_> {
             .collect();
         // Mistakes in the options show now.
         let asked: Vec<usize> = keys.iter().map(|key| key.column).collect();
-        self.connectors
+        let source = self
+            .connectors
             .for_table(&descriptor, join.position.0)?
             .create_lookup(&descriptor, &asked)
             .map_err(|error| error.at(join.position.0))?;
+        let hint = join.lookup_hint.as_deref();
+        let wanted = hint.and_then(|hint| hint.is_async);
+        let asynchronous = source.async_support().is_taken(wanted);
+        let asynchronous = asynchronous.then(|| self.asynchronous(hint));
+        let retry = hint.and_then(|hint| hint.retry);
+        let retry = retry.filter(|_| !source.is_remembered_whole());
         let mut schema = self.builder.node(layout.left.node).schema.clone();
         for mut field in descriptor.projected().fields {
             field.logical_type.nullable |= join.kind == JoinKind::Left;
@@ -120,8 +127,34 @@ impl Planner<'_> {
             keys,
             condition: conjunction(others.map(|part| reindex(part, &|column| layout.at(column)))),
             table: descriptor,
+            asynchronous,
+            retry,
         });
         Ok(self.builder.add(kind, vec![layout.left.node], schema))
+    }
+
+    /// How rows wait side by side: as the hint says, else as the session's options do.
+    fn asynchronous(&self, hint: Option<&LookupHint>) -> AsyncLookup {
+        let capacity = self
+            .config
+            .integer("table.exec.async-lookup.buffer-capacity");
+        let timeout = self.config.duration("table.exec.async-lookup.timeout");
+        let mode = match self.config.get("table.exec.async-lookup.output-mode") {
+            Some("ALLOW_UNORDERED") => LookupOutputMode::AllowUnordered,
+            _ => LookupOutputMode::Ordered,
+        };
+        AsyncLookup {
+            output_mode: hint.and_then(|hint| hint.output_mode).unwrap_or(mode),
+            key_ordered: self
+                .config
+                .boolean("table.exec.async-lookup.key-ordered-enabled"),
+            timeout_ms: hint
+                .and_then(|hint| hint.timeout_ms)
+                .unwrap_or(timeout.as_millis() as u64),
+            capacity: hint
+                .and_then(|hint| hint.capacity)
+                .unwrap_or(capacity.max(1) as usize),
+        }
     }
 
     /// The right columns that are read, over the table's physical ones. What is computed would not be NULL beside a row that

@@ -44,6 +44,7 @@ fn joined(operation: SetOperation) -> LogicalPlan {
         as_of: None,
         state_ttl_ms: [None; 2],
         multi_join: false,
+        lookup_hint: None,
         position: operation.position,
     });
     let distinct = LogicalPlan::Aggregate(Aggregate {

@@ -27,6 +27,13 @@ impl Planner<'_> {
         if left.time_attribute == Some(TimeAttribute::Proctime) {
             return self.lookup_join(id, join);
         }
+        if let Some(hint) = &join.lookup_hint {
+            return Err(
+                Error::user("the hint LOOKUP is for joins as of processing time, and this is one as of an event time")
+                    .at(hint.position.0)
+                    .hint("leave the hint out"),
+            );
+        }
         let left_type = left.logical_type.clone();
         let version_time = join.version_time().ok_or_else(|| without_row_time(join))?;
         check_clocks(join, &left_type, version_time)?;

@@ -398,6 +398,7 @@ fn joined(
         as_of: None,
         state_ttl_ms: [None; 2],
         multi_join: false,
+        lookup_hint: None,
         position: at(4, 3),
     })
 }

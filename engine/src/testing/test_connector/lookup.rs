@@ -7,8 +7,8 @@ use arrow::array::{ArrayRef, RecordBatch};
 use super::{Entry, EntryItem, TestBench, build_array};
 use crate::connectors::TableDescriptor;
 use crate::connectors::lookup::{
-    KeyIndex, LookupCache, LookupFunction, LookupOptions, LookupRequest, LookupRows, LookupSource,
-    with_partial_cache,
+    AsyncLookupFunction, AsyncSupport, KeyIndex, LookupCache, LookupFunction, LookupHandle,
+    LookupOptions, LookupRequest, LookupRows, LookupSource, answered, with_partial_cache,
 };
 use crate::error::{Error, Result};
 use crate::testing::cell::Value;
@@ -27,13 +27,15 @@ pub(super) fn lookup_source(
     }
     let mut entries: Vec<Entry> = bench.entries(descriptor)?.into_iter().flatten().collect();
     entries.sort_by_key(|entry| entry.step);
+    let cache = LookupOptions::of(descriptor)?.cache;
     let source = Arc::new(TestLookup {
         bench: bench.clone(),
         descriptor: descriptor.clone(),
         entries: Arc::new(entries),
         keys: keys.to_vec(),
+        is_whole: matches!(cache, LookupCache::Full { .. }),
     });
-    match LookupOptions::of(descriptor)?.cache {
+    match cache {
         LookupCache::Partial(options) => {
             let fields = keys.iter().map(|key| &descriptor.physical.fields[*key]);
             let types: Vec<_> = fields.map(|field| field.logical_type.to_arrow()).collect();
@@ -49,11 +51,30 @@ struct TestLookup {
     descriptor: TableDescriptor,
     entries: Arc<Vec<Entry>>,
     keys: Vec<usize>,
+    is_whole: bool,
 }
 
 impl LookupSource for TestLookup {
     fn function(&self) -> Result<Box<dyn LookupFunction>> {
         Ok(Box::new(self.clone()))
+    }
+
+    fn async_support(&self) -> AsyncSupport {
+        AsyncSupport::OnRequest
+    }
+
+    fn async_function(&self, _: &Arc<dyn LookupSource>) -> Result<Box<dyn AsyncLookupFunction>> {
+        Ok(Box::new(self.clone()))
+    }
+
+    fn is_remembered_whole(&self) -> bool {
+        self.is_whole
+    }
+}
+
+impl AsyncLookupFunction for TestLookup {
+    fn start(&mut self, request: &LookupRequest) -> Result<Box<dyn LookupHandle>> {
+        Ok(answered(self.lookup(request)?))
     }
 }
 
