@@ -26,6 +26,11 @@ fn cases_of_window_joins_and_ranks() {
 }
 
 #[test]
+fn cases_of_multi_joins() {
+    run(&["multi_join"]);
+}
+
+#[test]
 fn cases_of_traps_and_walk_throughs() {
     run(&["traps", "walk-through"]);
 }
