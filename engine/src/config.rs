@@ -170,6 +170,12 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "How long unused state of updating operators is kept; 0: for ever. Window operators clean up by themselves.",
     ),
     OptionSpec::new(
+        "table.optimizer.multi-join.enabled",
+        OptionType::Boolean,
+        Some("false"),
+        "Makes one node of a chain of INNER and LEFT joins on one key, which remembers its inputs only and no intermediate results.",
+    ),
+    OptionSpec::new(
         "table.exec.mini-batch.enabled",
         OptionType::Boolean,
         Some("false"),

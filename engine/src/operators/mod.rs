@@ -22,6 +22,7 @@ mod local_window_aggregate;
 mod lookup_join;
 mod match_recognize;
 mod mini_batch_assigner;
+mod multi_join;
 mod operator;
 mod output;
 mod over_aggregate;
@@ -76,6 +77,7 @@ pub use lookup_join::{
 };
 pub use match_recognize::{MatchOperator, MatchSpec};
 pub use mini_batch_assigner::MiniBatchAssignerOperator;
+pub use multi_join::{MultiJoinLevel, MultiJoinOperator, MultiJoinSpec};
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use over_aggregate::{OverAggregateOperator, OverAggregateSpec, OverFrame};

@@ -51,6 +51,11 @@ impl Output {
         self
     }
 
+    /// Sets the limit in bytes.
+    pub(crate) fn set_limit(&mut self, limit_bytes: usize) {
+        self.limit_bytes = limit_bytes;
+    }
+
     /// Emits rows; an empty batch is left out.
     pub fn emit(&mut self, batch: ChangelogBatch) {
         if batch.num_rows() > 0 {

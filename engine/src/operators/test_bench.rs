@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     +I 1, a, 12000         // kind, then the columns in order; timestamps in milliseconds
-//!     right +I 1, b          // a row of the second input
+//!     right +I 1, b          // a row of the second input; `input2` is the third one
 //!     -- watermark 10000
 //!     -- clock 5000          // the processing time
 //!     -- end                 // the end of bounded input, the largest watermark before it
@@ -115,9 +115,10 @@ fn events(inputs: &[&Schema], stream: &str, whole: bool) -> Vec<Event> {
             settle(&mut events, &mut pending);
             events.push(Event::End);
         } else {
-            let (input, row) = match line.strip_prefix("right ") {
-                Some(row) => (InputIndex::SECOND, row),
-                None => (InputIndex::FIRST, line.as_str()),
+            let (input, row) = match line.split_once(' ') {
+                Some(("right", row)) => (InputIndex::SECOND, row),
+                Some(("input2", row)) => (InputIndex(2), row),
+                _ => (InputIndex::FIRST, line.as_str()),
             };
             let row = batch(inputs[input.0], row);
             match events.last_mut() {

@@ -113,6 +113,8 @@ pub enum ExecNodeKind {
     Match(MatchNode),
     /// Joins two changelogs.
     Join(JoinNode),
+    /// Joins any number of changelogs on one key.
+    MultiJoin(MultiJoinNode),
     /// Joins rows whose times lie within bounds of each other.
     IntervalJoin(IntervalJoinNode),
     /// Joins each row with the version valid at its event time.
@@ -189,6 +191,7 @@ impl ExecNodeKind {
             ExecNodeKind::OverAggregate(_) => "OverAggregate",
             ExecNodeKind::Match(_) => "Match",
             ExecNodeKind::Join(_) => "Join",
+            ExecNodeKind::MultiJoin(_) => "MultiJoin",
             ExecNodeKind::IntervalJoin(_) => "IntervalJoin",
             ExecNodeKind::TemporalJoin(_) => "TemporalJoin",
             ExecNodeKind::LookupJoin(_) => "LookupJoin",
@@ -210,6 +213,12 @@ impl ExecNodeKind {
             ExecNodeKind::Match(found) => found.measures.iter().collect(),
             ExecNodeKind::ChangelogNormalize(normalize) => normalize.condition.iter().collect(),
             ExecNodeKind::Join(join) => join.condition.iter().collect(),
+            ExecNodeKind::MultiJoin(join) => {
+                let levels = join.levels.iter();
+                levels
+                    .filter_map(|level| level.condition.as_ref())
+                    .collect()
+            }
             ExecNodeKind::IntervalJoin(join) => join.condition.iter().collect(),
             ExecNodeKind::TemporalJoin(join) => join.condition.iter().collect(),
             ExecNodeKind::LookupJoin(join) => join.condition.iter().collect(),

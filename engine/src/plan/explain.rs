@@ -165,6 +165,7 @@ pub(crate) fn attributes(plan: &ExecPlan, node: &ExecNode) -> Attributes {
         ExecNodeKind::OverAggregate(node) => node.attributes(&scope),
         ExecNodeKind::Match(node) => node.attributes(&scope),
         ExecNodeKind::Join(node) => node.attributes(&scope),
+        ExecNodeKind::MultiJoin(node) => node.attributes(&scope),
         ExecNodeKind::IntervalJoin(node) => node.attributes(&scope),
         ExecNodeKind::TemporalJoin(node) => node.attributes(&scope),
         ExecNodeKind::LookupJoin(node) => node.attributes(&scope),

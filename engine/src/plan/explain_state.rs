@@ -82,11 +82,13 @@ impl Kept {
             Until::TimeToLive(0) => "for ever".to_string(),
             Until::TimeToLive(ttl) => format!("until {} without a write", duration(*ttl)),
         };
+        let per = match self.per.as_str() {
+            "row" => String::new(),
+            per => format!(" per {per}"),
+        };
         format!(
-            "  keeps {} per {}, {until}; about {} MB per million\n",
-            self.what,
-            self.per,
-            (self.bytes as f64 / 1.048_576).round()
+            "  keeps {}{per}, {until}; about {} MB per million\n",
+            self.what, self.bytes
         )
     }
 
@@ -137,10 +139,23 @@ impl StateExplainer<'_> {
             )],
             ExecNodeKind::OverAggregate(over) => over_kept(over, input),
             ExecNodeKind::Join(join) => self.joined(join, &inputs),
+            ExecNodeKind::MultiJoin(join) => self.multi_joined(join, &inputs),
             ExecNodeKind::IntervalJoin(join) => interval_kept(join, &inputs),
             ExecNodeKind::TemporalJoin(join) => temporal_kept(join, &inputs),
+            ExecNodeKind::Match(node) => vec![Kept::new(
+                "the rows of open matches",
+                "row",
+                match node.pattern.within_ms {
+                    Some(within) => Until::Time(format!(
+                        "no open match needs it, {} at most",
+                        duration(within as u64)
+                    )),
+                    None => Until::Deleted("until no open match needs it".to_string()),
+                },
+                ROW_BYTES + width(input),
+            )],
             ExecNodeKind::TemporalSort(_) => vec![Kept::new(
-                "the row",
+                "each row",
                 "row",
                 Until::Time("the watermark passes its time".to_string()),
                 ROW_BYTES + width(input),
@@ -161,7 +176,7 @@ impl StateExplainer<'_> {
                 .iter()
                 .map(|input| {
                     let until = Until::Time("the watermark passes its window's end".to_string());
-                    Kept::new("the row", "row", until, 16 + width(&input.schema))
+                    Kept::new("each row", "row", until, 16 + width(&input.schema))
                 })
                 .collect(),
             _ => vec![],
@@ -224,8 +239,22 @@ impl StateExplainer<'_> {
         let kept = inputs.iter().zip(sides).map(|(input, (side, ttl))| {
             let until = Until::TimeToLive(ttl.unwrap_or(self.ttl_ms));
             let what = match input.upsert_key() {
-                Some(_) => format!("the {side} row"),
+                Some(_) => format!("each {side} row"),
                 None => format!("each different {side} row with its count"),
+            };
+            let bytes = KEY_BYTES + ROW_BYTES + width(&input.schema);
+            Kept::new(what, "row", until, bytes)
+        });
+        kept.collect()
+    }
+
+    fn multi_joined(&self, join: &MultiJoinNode, inputs: &[&ExecNode]) -> Vec<Kept> {
+        let sides = inputs.iter().zip(&join.inputs).zip(1..);
+        let kept = sides.map(|((input, side), number)| {
+            let until = Until::TimeToLive(side.state_ttl_ms.unwrap_or(self.ttl_ms));
+            let what = match input.upsert_key() {
+                Some(_) => format!("the row of input {number}"),
+                None => format!("each different row of input {number} with its count"),
             };
             let bytes = KEY_BYTES + ROW_BYTES + width(&input.schema);
             Kept::new(what, "row", until, bytes)
@@ -237,9 +266,9 @@ impl StateExplainer<'_> {
         let mut warnings = Vec::new();
         if kept.iter().any(Kept::is_unbounded) {
             let hint = match &node.kind {
-                ExecNodeKind::Join(_) | ExecNodeKind::GroupAggregate(_) => {
-                    ", or the hint STATE_TTL"
-                }
+                ExecNodeKind::Join(_)
+                | ExecNodeKind::MultiJoin(_)
+                | ExecNodeKind::GroupAggregate(_) => ", or the hint STATE_TTL",
                 _ => "",
             };
             warnings.push(format!(
@@ -333,7 +362,7 @@ fn ranked(rank: &RankNode, input: &Schema, ttl: Until) -> Kept {
 
 fn over_kept(over: &OverAggregateNode, input: &Schema) -> Vec<Kept> {
     let row = ROW_BYTES + width(input);
-    let rows = |words: String| Kept::new("the row", "row", Until::Time(words), row);
+    let rows = |words: String| Kept::new("each row", "row", Until::Time(words), row);
     match over.frame {
         OverFrame::Range(Some(millis)) => vec![rows(format!(
             "the watermark is {} past its time",
@@ -376,14 +405,14 @@ fn interval_kept(join: &IntervalJoinNode, inputs: &[&ExecNode]) -> Vec<Kept> {
                 duration(millis.max(0) as u64)
             );
             let bytes = ROW_BYTES + ORDERED_BYTES + width(&input.schema);
-            Kept::new("the row", "row", Until::Time(words), bytes)
+            Kept::new("each row", "row", Until::Time(words), bytes)
         })
         .collect()
 }
 
 fn temporal_kept(join: &TemporalJoinNode, inputs: &[&ExecNode]) -> Vec<Kept> {
     let probe = Kept::new(
-        "the left row",
+        "each left row",
         "row",
         Until::Time("the watermarks of both sides pass its time".to_string()),
         ROW_BYTES + width(&inputs[0].schema),
@@ -490,7 +519,7 @@ fn duration(millis: u64) -> String {
         (1000, "s"),
     ];
     for (size, unit) in units {
-        if millis >= size && millis % size == 0 {
+        if millis >= size && millis.is_multiple_of(size) {
             return format!("{} {unit}", millis / size);
         }
     }

@@ -242,6 +242,8 @@ pub struct Join {
     pub state_ttl_ms: [Option<u64>; 2],
     /// What a LOOKUP hint says about the right table.
     pub lookup_hint: Option<Box<LookupHint>>,
+    /// Whether a MULTI_JOIN hint names all of its tables.
+    pub multi_join: bool,
     /// Where JOIN stands in the SQL text.
     pub position: Position,
 }

@@ -79,6 +79,7 @@ fn placement(kind: &ExecNodeKind, inputs: &[Input]) -> Placement {
         }
         (ExecNodeKind::GlobalGroupAggregate(_), placement) => placement.clone(),
         (ExecNodeKind::Join(join), _) => joined_hash(join.kind, &join.keys, inputs),
+        (ExecNodeKind::MultiJoin(join), _) => Placement::Hash(join.inputs[0].keys.clone()),
         (ExecNodeKind::IntervalJoin(join), _) => joined_hash(join.kind, &join.keys, inputs),
         (ExecNodeKind::WindowJoin(join), _) => joined_hash(join.kind, &join.keys, inputs),
         (
@@ -174,6 +175,7 @@ fn window(kind: &ExecNodeKind, inputs: &[Input], schema: &Schema) -> Option<Wind
         | ExecNodeKind::LocalGroupAggregate(_)
         | ExecNodeKind::GlobalGroupAggregate(_)
         | ExecNodeKind::Join(_)
+        | ExecNodeKind::MultiJoin(_)
         | ExecNodeKind::IntervalJoin(_)
         | ExecNodeKind::TemporalJoin(_)
         | ExecNodeKind::LookupJoin(_)

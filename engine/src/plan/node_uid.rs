@@ -81,6 +81,7 @@ fn word(kind: &ExecNodeKind) -> &'static str {
         ExecNodeKind::OverAggregate(_) => "over-aggregate",
         ExecNodeKind::Match(_) => "match",
         ExecNodeKind::Join(_) => "join",
+        ExecNodeKind::MultiJoin(_) => "multi-join",
         ExecNodeKind::IntervalJoin(_) => "interval-join",
         ExecNodeKind::TemporalJoin(_) => "temporal-join",
         ExecNodeKind::LookupJoin(_) => "lookup-join",

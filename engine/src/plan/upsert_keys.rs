@@ -69,6 +69,7 @@ fn of_kind(kind: &ExecNodeKind, inputs: &[Input]) -> Keys {
         ExecNodeKind::Rank(rank) => ranked_keys(rank, first(), inputs[0].0.schema.len()),
         ExecNodeKind::ChangelogNormalize(normalize) => vec![normalize.key.clone()],
         ExecNodeKind::Join(join) => joined_keys(join.kind, &join.keys, inputs),
+        ExecNodeKind::MultiJoin(join) => multi_joined_keys(join, inputs),
         ExecNodeKind::IntervalJoin(join) => joined_keys(join.kind, &join.keys, inputs),
         ExecNodeKind::WindowJoin(join) => joined_keys(join.kind, &[], inputs),
         ExecNodeKind::TemporalJoin(join) => joined_keys(join.kind, &join.keys, inputs),
@@ -154,39 +155,67 @@ fn ranked_keys(rank: &RankNode, input: Keys, width: usize) -> Keys {
         _ if rank.output_rank => {
             vec![rank.partition_by.iter().copied().chain([width]).collect()]
         }
+        // Behind an offset rows take the places of others, and for a moment one may have two.
+        RankRange::Constant { start, .. } if start > 1 => Keys::new(),
         _ => input,
     }
 }
 
 /// A key of each side together name a pair; one side's alone does where its rows have one partner at most.
 fn joined_keys(kind: JoinKind, join_keys: &[JoinKey], inputs: &[Input]) -> Keys {
-    let width = inputs[0].0.schema.len();
     let left = &inputs[0].1.upsert_keys;
     if matches!(kind, JoinKind::Semi | JoinKind::Anti) {
         return left.clone();
     }
-    let right = &inputs[1].1.upsert_keys;
+    let joined = |side: fn(&JoinKey) -> usize| join_keys.iter().map(side).collect::<Vec<_>>();
+    pair_keys(
+        kind,
+        (left, &joined(|key| key.left)),
+        (&inputs[1].1.upsert_keys, &joined(|key| key.right)),
+        inputs[0].0.schema.len(),
+    )
+}
+
+/// Those of the chain of joins.
+fn multi_joined_keys(join: &MultiJoinNode, inputs: &[Input]) -> Keys {
+    let mut keys = inputs[0].1.upsert_keys.clone();
+    let mut offsets = vec![0];
+    for (level, own) in join.levels.iter().zip(1..) {
+        let width = offsets[own - 1] + inputs[own - 1].0.schema.len();
+        offsets.push(width);
+        let joined = level.joined_to.iter().flat_map(|other| {
+            let keys = join.inputs[*other].keys.iter();
+            keys.map(|key| offsets[*other] + key)
+        });
+        let joined: Vec<usize> = joined.collect();
+        let right = (&inputs[own].1.upsert_keys, &join.inputs[own].keys[..]);
+        keys = pair_keys(level.kind, (&keys, &joined), right, width);
+        keys.truncate(MOST_KEYS);
+    }
+    keys
+}
+
+/// The keys of pairs, given those of either side with its columns that equal the other's, and the width of the left one.
+fn pair_keys(
+    kind: JoinKind,
+    (left, left_joined): (&Keys, &[usize]),
+    (right, right_joined): (&Keys, &[usize]),
+    width: usize,
+) -> Keys {
     let shifted = |key: &Vec<usize>| key.iter().map(|column| width + column).collect::<Vec<_>>();
     let mut keys = Keys::new();
     for key in left {
-        keys.extend(
-            right
-                .iter()
-                .map(|other| [key.clone(), shifted(other)].concat()),
-        );
+        let others = right.iter();
+        keys.extend(others.map(|other| [key.clone(), shifted(other)].concat()));
     }
-    let within =
-        |key: &Vec<usize>, dealt: Vec<usize>| key.iter().all(|column| dealt.contains(column));
-    let one_left = left
-        .iter()
-        .any(|key| within(key, join_keys.iter().map(|key| key.left).collect()));
-    let one_right = right
-        .iter()
-        .any(|key| within(key, join_keys.iter().map(|key| key.right).collect()));
-    if one_right && !kind.keeps_right() {
+    let is_single = |keys: &Keys, joined: &[usize]| {
+        let within = |key: &Vec<usize>| key.iter().all(|column| joined.contains(column));
+        keys.iter().any(within)
+    };
+    if is_single(right, right_joined) && !kind.keeps_right() {
         keys.extend(left.iter().cloned());
     }
-    if one_left && !kind.keeps_left() {
+    if is_single(left, left_joined) && !kind.keeps_left() {
         keys.extend(right.iter().map(shifted));
     }
     keys

@@ -17,6 +17,7 @@ use super::metrics::JobMetrics;
 use super::task::{Step, StepEnvironment, Task};
 use crate::checkpoint::{CheckpointCoordinator, JobSnapshot};
 use crate::error::{Error, Result};
+use crate::operators::Output;
 use crate::stream::CheckpointId;
 use crate::types::ProcessingTime;
 
@@ -29,6 +30,8 @@ pub struct StepperOptions {
     pub batch_bytes: usize,
     /// The most bytes on a channel: `volley.exchange.queue-bytes`.
     pub queue_bytes: usize,
+    /// How much may wait in an operator's output before it is full; 0: operators that can stop behind every batch do.
+    pub output_bytes: usize,
     /// `None`: tasks step in the graph's order. Else in an order drawn from this seed.
     pub order_seed: Option<u64>,
 }
@@ -39,6 +42,7 @@ impl Default for StepperOptions {
             batch_rows: 8192,
             batch_bytes: 1 << 20,
             queue_bytes: 8 << 20,
+            output_bytes: Output::LIMIT_BYTES,
             order_seed: None,
         }
     }
@@ -77,6 +81,9 @@ impl DeterministicStepper {
             order: options.order_seed.map(SmallRng::seed_from_u64),
             options,
         };
+        let output_bytes = stepper.options.output_bytes;
+        let tasks = stepper.tasks.iter_mut();
+        tasks.for_each(|task| task.limit_outputs(output_bytes));
         let env = stepper.environment();
         stepper
             .tasks

@@ -409,6 +409,12 @@ fn restored_time(state: &StateSnapshot, ctx: &Context) -> Result<TimeState> {
 }
 
 impl Task {
+    /// Sets how much may wait in the output of each operator.
+    pub(crate) fn limit_outputs(&mut self, bytes: usize) {
+        let slots = self.slots.iter_mut();
+        slots.for_each(|slot| slot.out.set_limit(bytes));
+    }
+
     /// A task; `late` is where its operators' late rows go.
     pub(crate) fn new(
         index: usize,

@@ -1,5 +1,5 @@
 //! Hints: a pass over the tokens takes `/*+ OPTIONS('k' = 'v') */` out before parsing and keeps it for the table before it, and
-//! `/*+ STATE_TTL('t' = '1 d') */` and `/*+ LOOKUP('table' = 't', …) */` for the SELECT before it.
+//! `/*+ STATE_TTL('t' = '1 d') */`, `/*+ LOOKUP('table' = 't', …) */` and `/*+ MULTI_JOIN(a, b, c) */` for the SELECT before it.
 //!
 //! To the grammar a hint is a comment. The binder asks by the place of a table's name or of SELECT; a hint that nobody asked
 //! for is an error, as is every kind of hint that is not supported.
@@ -38,12 +38,21 @@ enum HintKind {
     StateTtl,
     /// Behind SELECT: how a table is looked up.
     Lookup,
+    /// Behind SELECT: which tables are joined by one node.
+    MultiJoin,
 }
 
 /// The STATE_TTL hints of a SELECT: milliseconds by table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StateTtl {
     pub(super) by_table: BTreeMap<String, u64>,
+    pub(super) position: Option<SqlPosition>,
+}
+
+/// The MULTI_JOIN hints of a SELECT.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MultiJoinTables {
+    pub(super) tables: BTreeSet<String>,
     pub(super) position: Option<SqlPosition>,
 }
 
@@ -104,6 +113,21 @@ impl Hints {
         lookups
     }
 
+    /// Which tables a SELECT wants joined by one node; the first hint counts.
+    pub(super) fn multi_join_after(&self, select: Location, used: &UsedHints) -> MultiJoinTables {
+        let mut found: Option<MultiJoinTables> = None;
+        for (index, hint) in self.0.iter().enumerate() {
+            if hint.kind == HintKind::MultiJoin && hint.after == Some(select) {
+                used.0.borrow_mut().insert(index);
+                found.get_or_insert_with(|| MultiJoinTables {
+                    tables: hint.options.keys().cloned().collect(),
+                    position: hint.position,
+                });
+            }
+        }
+        found.unwrap_or_default()
+    }
+
     /// Refuses a hint that stands behind anything but a table.
     pub(super) fn check_all_used(&self, used: &UsedHints) -> Result<()> {
         let used = used.0.borrow();
@@ -128,6 +152,10 @@ impl Hint {
             HintKind::Lookup => (
                 "the hint LOOKUP does not follow SELECT",
                 "write it behind SELECT: SELECT /*+ LOOKUP('table' = 'd', 'async' = 'true') */ … FROM l JOIN d …",
+            ),
+            HintKind::MultiJoin => (
+                "the hint MULTI_JOIN does not follow SELECT",
+                "write it behind SELECT: SELECT /*+ MULTI_JOIN(a, b, c) */ … FROM a JOIN b … JOIN c …",
             ),
         };
         Error::user(what).at(self.position).hint(mend)
@@ -178,7 +206,10 @@ fn read(text: &str, at: &TokenWithSpan, before: Option<&TokenWithSpan>) -> Resul
         hints.push(Hint {
             after: before.map(|token| token.span.start),
             kind,
-            options: read_options(name, arguments, place)?,
+            options: match kind {
+                HintKind::MultiJoin => read_tables(arguments, place)?,
+                _ => read_options(name, arguments, place)?,
+            },
             position: place,
         });
         rest = after;
@@ -213,12 +244,11 @@ fn bare_name(tokens: &[Token]) -> Option<(&str, &[Token], &[Token])> {
 }
 
 fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
-    const LATER: [&str; 8] = [
+    const LATER: [&str; 7] = [
         "BROADCAST",
         "SHUFFLE_HASH",
         "SHUFFLE_MERGE",
         "NEST_LOOP",
-        "MULTI_JOIN",
         "NO_MULTI_JOIN",
         "BUNDLE",
         "JSON_AGGREGATE_WRAPPED",
@@ -228,12 +258,13 @@ fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
         "OPTIONS" => return Ok(HintKind::Options),
         "STATE_TTL" => return Ok(HintKind::StateTtl),
         "LOOKUP" => return Ok(HintKind::Lookup),
+        "MULTI_JOIN" => return Ok(HintKind::MultiJoin),
         _ => {}
     }
     if LATER.contains(&upper.as_str()) {
         return Err(Error::unsupported(format!("the hint {upper}"))
             .at(place)
-            .hint("only OPTIONS, STATE_TTL and LOOKUP are; leave this hint out"));
+            .hint("only OPTIONS, STATE_TTL, LOOKUP and MULTI_JOIN are; leave this hint out"));
     }
     Err(Error::user(format!("there is no hint {name}"))
         .at(place)
@@ -262,4 +293,22 @@ fn read_options(
         options.insert(key.clone(), value.clone());
     }
     Ok(options)
+}
+
+/// The tables of a hint: names, or names in quotes.
+fn read_tables(tokens: &[Token], place: Option<SqlPosition>) -> Result<BTreeMap<String, String>> {
+    let mut tables = BTreeMap::new();
+    for part in tokens.split(|token| *token == Token::Comma) {
+        let table = match part {
+            [Token::Word(word)] => word.value.clone(),
+            [Token::SingleQuotedString(name)] => name.clone(),
+            _ => {
+                return Err(Error::user("the hint MULTI_JOIN takes names of tables")
+                    .at(place)
+                    .hint("write MULTI_JOIN(a, b, c)"));
+            }
+        };
+        tables.insert(table, String::new());
+    }
+    Ok(tables)
 }

@@ -283,6 +283,7 @@ pub(super) fn join(
         as_of,
         state_ttl_ms: [None; 2],
         lookup_hint: None,
+        multi_join: false,
         position,
     });
     let schema = plan.schema();

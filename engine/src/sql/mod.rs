@@ -29,6 +29,7 @@ mod literal;
 mod lookup_hints;
 mod match_recognize;
 mod match_recognize_tokens;
+mod multi_join;
 mod operator_chain;
 mod order_by;
 mod over;

@@ -78,7 +78,7 @@ fn in_statement_set(tokens: &[TokenWithSpan]) -> bool {
 
 /// What follows STATEMENT SET [BEGIN] in `[EXPLAIN …] [EXECUTE | BEGIN] STATEMENT SET [BEGIN] …`.
 fn statement_set_body(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
-    const LEADING: [&str; 12] = [
+    const LEADING: [&str; 13] = [
         "EXPLAIN",
         "EXECUTE",
         "BEGIN",
@@ -87,6 +87,7 @@ fn statement_set_body(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
         "COMPILE",
         "ESTIMATED_COST",
         "CHANGELOG_MODE",
+        "STATE",
         "JSON_EXECUTION_PLAN",
         "PLAN_ADVICE",
         "AND",

@@ -46,7 +46,7 @@ pub(super) fn of_aggregate(scope: &Scope, state_ttl: &StateTtl) -> Option<u64> {
     time_of(scope, 0..scope.columns.len(), state_ttl)
 }
 
-fn tables_of(scope: &Scope, columns: std::ops::Range<usize>) -> BTreeSet<&str> {
+pub(super) fn tables_of(scope: &Scope, columns: std::ops::Range<usize>) -> BTreeSet<&str> {
     let columns = scope.columns[columns].iter();
     columns
         .filter_map(|column| column.qualifier.as_deref())

@@ -45,6 +45,36 @@ fn cases_of_checkpoints() {
     run(&["runtime"]);
 }
 
+#[test]
+fn cases_of_aggregation() {
+    run(&["group_aggregate"]);
+}
+
+#[test]
+fn cases_of_over_and_patterns() {
+    run(&["over", "match_recognize"]);
+}
+
+#[test]
+fn cases_of_ranks_and_order() {
+    run(&["deduplicate", "rank", "sort_limit"]);
+}
+
+#[test]
+fn cases_of_joins_and_sets() {
+    run(&["join", "set-operation", "subquery"]);
+}
+
+#[test]
+fn cases_of_joins_in_time() {
+    run(&["temporal_join", "interval_join", "lookup_join"]);
+}
+
+#[test]
+fn cases_of_changelogs_and_sinks() {
+    run(&["changelog", "sink", "found"]);
+}
+
 /// A file that no test names would never run.
 #[test]
 fn every_file_of_cases_is_run() {

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use volley::environment::{ExecutionResult, TableEnvironment};
+use volley::sql::split_script;
 
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/explain");
@@ -22,11 +23,8 @@ fn scripts() -> Vec<PathBuf> {
 fn explained(script: &str) -> String {
     let mut environment = TableEnvironment::default();
     let mut text = String::new();
-    for statement in script.split_inclusive(';') {
-        if statement.trim().is_empty() {
-            continue;
-        }
-        match environment.execute(statement) {
+    for statement in split_script(script).unwrap() {
+        match environment.execute(&statement.text) {
             Ok(ExecutionResult::Explained(plan)) => text = plan,
             Ok(_) => {}
             Err(error) => return format!("{error}\n"),

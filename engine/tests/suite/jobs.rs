@@ -7,7 +7,7 @@ use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
 use volley::runtime::JobOutcome;
 use volley::{ErrorKind, Result};
 
-const EVENTS: &str = "'connector' = 'nexmark', 'table' = 'bid', 'events.num' = '400000', 'first-event.rate' = '400000', 'next-event.rate' = '400000'";
+const EVENTS: &str = "'connector' = 'nexmark', 'table' = 'bid', 'events.num' = '400000', 'first-event.rate' = '200000', 'next-event.rate' = '200000'";
 
 /// Prepares the last of some statements, with options.
 fn prepare(statements: &[String], options: &[(&str, String)]) -> Result<PreparedJob> {
@@ -97,7 +97,7 @@ fn a_job_stopped_between_checkpoints_goes_on_at_another_parallelism_and_writes_e
             .unwrap();
         let cancel = job.cancel_flag();
         let outcome = job
-            .run(&mut |_, progress| cancel.store(progress.checkpoints >= 3, Ordering::SeqCst))
+            .run(&mut |_, progress| cancel.store(progress.checkpoints >= 2, Ordering::SeqCst))
             .unwrap();
         assert_eq!(outcome, JobOutcome::Cancelled);
         assert!(

@@ -1,5 +1,5 @@
-//! The engine from outside: the cases of `testdata/cases` in every way, random windows against a slow twin, the doors
-//! between the rooms, and the generated pages of `docs`.
+//! The engine from outside: the cases of `testdata/cases` in every way, random windows and random queries against slow
+//! twins, the doors between the rooms, and the generated pages of `docs`.
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 

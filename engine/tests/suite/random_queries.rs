@@ -90,15 +90,39 @@ fn report(scenario: &Scenario, fault: &Fault) -> String {
     )
 }
 
+/// The scenario of a seed, in so many ways.
+fn runs(seed: u64, count: u64) -> impl Iterator<Item = Scenario> {
+    let scenario = Scenario::from_seed(seed);
+    (0..count).map(move |run| match run {
+        0 => scenario.clone(),
+        run => scenario
+            .clone()
+            .run_as(seed.wrapping_mul(31).wrapping_add(run)),
+    })
+}
+
 fn check_seeds(seeds: std::ops::Range<u64>) {
+    let (seeds_start, seeds_end) = (seeds.start, seeds.end);
     let mut counts = Counts::default();
     for seed in seeds {
-        let scenario = Scenario::from_seed(seed);
-        if let Some(fault) = counts.check(&scenario) {
-            panic!("{}", report(&scenario, &fault));
+        for scenario in runs(seed, 2) {
+            if let Some(fault) = counts.check(&scenario) {
+                panic!("{}", report(&scenario, &fault));
+            }
         }
     }
     eprintln!("random queries: {}", counts.show());
+    let all = 2 * (seeds_end - seeds_start) as usize;
+    assert!(
+        counts.refusals() * 8 < all,
+        "too many are refused: {}",
+        counts.show()
+    );
+    assert!(
+        counts.with_rows * 3 > all,
+        "too few have rows: {}",
+        counts.show()
+    );
 }
 
 #[test]
@@ -121,6 +145,84 @@ fn streams_are_tables_4() {
     check_seeds(750..1_000);
 }
 
+/// The seeds of these tests reach what they are there for; a generator that makes nothing would pass everything.
+#[test]
+fn scenarios_reach_everything() {
+    let scenarios: Vec<Scenario> = (0..1_000).map(Scenario::from_seed).collect();
+    let count = |is: &dyn Fn(&Scenario) -> bool| scenarios.iter().filter(|s| is(s)).count();
+    let words = [
+        "GROUP BY",
+        "HAVING",
+        "ROLLUP",
+        "CUBE",
+        "GROUPING SETS",
+        "FILTER",
+        "DISTINCT",
+        "COUNT(DISTINCT",
+        "SUM(",
+        "AVG(",
+        "MIN(",
+        "MAX(",
+        "LISTAGG",
+        " JOIN ",
+        "LEFT JOIN",
+        "RIGHT JOIN",
+        "FULL JOIN",
+        "CROSS JOIN",
+        "IS NOT DISTINCT FROM",
+        "NOT EXISTS",
+        "NOT IN (SELECT",
+        " IN (SELECT",
+        "(SELECT MAX",
+        "ROW_NUMBER",
+        "LIMIT",
+        "OFFSET",
+        "UNION ALL",
+        "UNION SELECT",
+        "INTERSECT",
+        "INTERSECT ALL",
+        "EXCEPT",
+        "EXCEPT ALL",
+        "UNNEST",
+        "ORDINALITY",
+        "TUMBLE",
+        "HOP",
+        "CUMULATE",
+        "OVER (PARTITION",
+        "PRECEDING",
+    ];
+    for word in words {
+        let found = count(&|s| draft::plain(&s.draft).contains(word));
+        assert!(found >= 3, "{word} in {found} scenarios");
+    }
+    let mode = |mode| count(&|s| s.tables.iter().any(|table| table.mode == mode));
+    for known in [
+        tables::Mode::InsertOnly,
+        tables::Mode::Retract,
+        tables::Mode::Upsert,
+    ] {
+        assert!(mode(known) >= 100, "{known:?}");
+    }
+    let option = |key: &str| count(&|s| s.set.iter().any(|(name, _)| name.contains(key)));
+    assert!(option("mini-batch.size") >= 100, "bundles");
+    assert!(option("parallelism") >= 100, "parallelism");
+    assert!(count(&|s| s.events.len() > 1) >= 100, "restores");
+    let upserts = |s: &Scenario| {
+        matches!(
+            s.sink,
+            scenario::Sink::Table {
+                is_upsert: true,
+                ..
+            }
+        )
+    };
+    assert!(count(&upserts) >= 100, "sinks that take upserts");
+    assert!(
+        count(&|s| draft::plain(&s.draft).matches("SELECT").count() >= 4) >= 200,
+        "depth"
+    );
+}
+
 /// Where `VOLLEY_FUZZ_SECONDS` is set: fresh seeds for so long. Goes on behind a fault, to find others.
 #[test]
 fn fresh_streams_are_tables() {
@@ -136,8 +238,10 @@ fn fresh_streams_are_tables() {
     let mut counts = Counts::default();
     let mut faults: BTreeMap<String, u64> = BTreeMap::new();
     for seed in first.. {
-        let scenario = Scenario::from_seed(seed);
-        if let Some(fault) = counts.check(&scenario) {
+        for scenario in runs(seed, 3) {
+            let Some(fault) = counts.check(&scenario) else {
+                continue;
+            };
             let alike = faults.entry(fault.signature()).or_default();
             *alike += 1;
             if *alike > 1 && fault.is_error() || *alike > most_faults {

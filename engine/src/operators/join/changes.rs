@@ -16,29 +16,31 @@ use crate::stream::{ChangelogBatch, hash_columns};
 use crate::types::{ProcessingTime, RowKind};
 
 /// What the rows of a batch do.
-pub(super) struct Changes {
+pub(in crate::operators) struct Changes {
     /// The rows of the batch, then those from the state that they replaced or took away.
-    pub(super) rows: RecordBatch,
+    pub(in crate::operators) rows: RecordBatch,
     /// In the order of the batch.
-    pub(super) events: Vec<Event>,
+    pub(in crate::operators) events: Vec<Event>,
     /// Whether any row replaces another one.
-    pub(super) replaces: bool,
+    pub(in crate::operators) replaces: bool,
 }
 
 /// What a row does.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Event {
-    pub(super) kind: RowKind,
+pub(in crate::operators) struct Event {
+    pub(in crate::operators) kind: RowKind,
     /// Its join key; `NO_KEY` where that equals no other.
-    pub(super) group: u32,
+    pub(in crate::operators) group: u32,
     /// Its position in [`Changes::rows`].
-    pub(super) row: u32,
+    pub(in crate::operators) row: u32,
     /// Its id in the state; `NONE` where it is not there.
-    pub(super) id: u32,
+    pub(in crate::operators) id: u32,
     /// The position of the row that it replaces, `NONE` for none.
-    pub(super) old_row: u32,
-    /// The former id of that row.
-    pub(super) old_id: u32,
+    pub(in crate::operators) old_row: u32,
+    /// The former id of that row, or of the one that goes.
+    pub(in crate::operators) old_id: u32,
+    /// Whether the state has other rows of its join key; told only where a side notes it.
+    pub(in crate::operators) has_others: bool,
 }
 
 impl Event {
@@ -50,6 +52,7 @@ impl Event {
             id: NONE,
             old_row: NONE,
             old_id: NONE,
+            has_others: false,
         }
     }
 }
@@ -88,7 +91,7 @@ impl Stored {
 
 impl Side {
     /// Applies a batch. `groups` are the join keys of its rows, `known` the number of groups.
-    pub(super) fn apply(
+    pub(in crate::operators) fn apply(
         &mut self,
         batch: &ChangelogBatch,
         groups: &[u32],
@@ -116,6 +119,7 @@ impl Side {
             if *group != NO_KEY {
                 event.id = ids.next().expect("every row with a key was inserted");
                 self.links.link(event.id, *group);
+                self.note_others(&mut event, ProcessingTime(0));
             }
             events.push(event);
         }
@@ -162,7 +166,7 @@ impl Side {
     }
 
     /// The numbers of the unique keys of rows.
-    pub(super) fn unique_keys(&mut self, rows: &RecordBatch) -> Result<Vec<u32>> {
+    pub(in crate::operators) fn unique_keys(&mut self, rows: &RecordBatch) -> Result<Vec<u32>> {
         let Finder::UniqueKey(keys) = &mut self.finder else {
             return Ok(Vec::new());
         };
@@ -229,10 +233,18 @@ impl Side {
                 if tells_old {
                     (event.old_row, event.old_id) = (stored.keep(old), old);
                 }
-            } else if tells_old {
-                event.row = stored.keep(old);
+            } else {
+                event.old_id = old;
+                if tells_old {
+                    event.row = stored.keep(old);
+                }
             }
             self.set_current(number, event.id);
+            self.note_others(&mut event, now);
+            if self.folded && self.spec.updates_by_key && !is_alive && event.id == NONE {
+                // It came and went within the bundle.
+                continue;
+            }
             events.push(event);
         }
         let rows = stored.append_to(batch.rows.clone(), self)?;
@@ -266,6 +278,7 @@ impl Side {
             if *group != NO_KEY {
                 let id = *of_row.next().expect("every row with a key has an id");
                 self.count(id, &mut event, now);
+                self.note_others(&mut event, now);
             }
             events.push(event);
         }
@@ -275,6 +288,15 @@ impl Side {
             events,
             replaces: false,
         })
+    }
+
+    /// Notes whether its join key has other rows than that of an event, as of now.
+    fn note_others(&self, event: &mut Event, now: ProcessingTime) {
+        if self.notes_others {
+            let is_other =
+                |id: &u32| self.is_alive(*id, now) && (*id != event.id || self.copies(*id) > 1);
+            event.has_others = self.links.rows(event.group).any(|id| is_other(&id));
+        }
     }
 
     /// One copy more or less of a row.
@@ -295,6 +317,7 @@ impl Side {
                 self.links.link(id, event.group);
             }
         } else if *copies > 0 {
+            event.old_id = id;
             *copies -= 1;
             if *copies == 0 {
                 self.links.unlink(id);

@@ -9,6 +9,7 @@ use super::changes::{Changes, Event};
 use super::links::NONE;
 use super::probe::{Candidates, Masks};
 use super::side::Side;
+use super::withheld::Withheld;
 use crate::types::{JoinKind, ProcessingTime, RowKind};
 
 /// Rows of the output: a row of the input beside one of the other side; `NONE` is a row of NULLs.
@@ -45,6 +46,10 @@ pub(super) struct Walk<'a> {
     pub(super) input: &'a mut Side,
     pub(super) other: &'a mut Side,
     pub(super) now: ProcessingTime,
+    /// Mini-batch: what the rows of both sides owe.
+    pub(super) withheld: Option<&'a mut [Withheld; 2]>,
+    /// Whether rows of the input that find no partner wait, too.
+    pub(super) withholds_input: bool,
     pub(super) emission: Emission,
 }
 
@@ -108,9 +113,13 @@ impl Walk<'_> {
 
     fn pair_comes(&mut self, kind: RowKind, row: u32, other: u32) {
         let kind = self.forwarded(kind);
-        let unpads = self.other_is_outer() && self.other.association(other) == 0;
-        for _ in 0..self.other.copies(other) {
-            if unpads {
+        let copies = self.other.copies(other);
+        let padded = match self.other_is_outer() && self.other.association(other) == 0 {
+            true => copies - self.void_other(other),
+            false => 0,
+        };
+        for copy in 0..copies {
+            if copy < padded {
                 self.emission.push(RowKind::Delete, NONE, other);
             }
             self.emission.push(kind, row, other);
@@ -125,9 +134,12 @@ impl Walk<'_> {
             // The row was never there, or has been forgotten: the padded row stands.
             return;
         }
+        let pads = self.other_is_outer()
+            && associations == 1
+            && !self.withhold_other(other, RowKind::Insert);
         for _ in 0..self.other.copies(other) {
             self.emission.push(kind, row, other);
-            if self.other_is_outer() && associations == 1 {
+            if pads {
                 self.emission.push(RowKind::Insert, NONE, other);
             }
         }
@@ -141,7 +153,8 @@ impl Walk<'_> {
                 JoinKind::Semi => kind,
                 _ => RowKind::Delete,
             };
-            self.emit_left(kind, left);
+            let copies = self.other.copies(left) - self.void_other(left);
+            self.emit_left(kind, left, copies);
         }
         self.associate(left, 1);
     }
@@ -155,17 +168,42 @@ impl Walk<'_> {
                     JoinKind::Semi => kind,
                     _ => RowKind::Insert,
                 };
-                self.emit_left(kind, left);
+                if !self.withhold_other(left, kind) {
+                    self.emit_left(kind, left, self.other.copies(left));
+                }
             }
             _ => {}
         }
         self.associate(left, -1);
     }
 
-    fn emit_left(&mut self, kind: RowKind, left: u32) {
-        for _ in 0..self.other.copies(left) {
+    fn emit_left(&mut self, kind: RowKind, left: u32, copies: u32) {
+        for _ in 0..copies {
             self.emission.push(kind, NONE, left);
         }
+    }
+
+    /// In a mini-batch bundle a row that lost its last partner owes its output; else nothing is withheld.
+    fn withhold_other(&mut self, other: u32, kind: RowKind) -> bool {
+        let copies = self.other.copies(other);
+        let Some(withheld) = &mut self.withheld else {
+            return false;
+        };
+        withheld[1 - self.input_index].add(other, copies, kind);
+        true
+    }
+
+    /// How many copies of a row of the other side owe what its new partner makes void.
+    fn void_other(&mut self, other: u32) -> u32 {
+        let side = 1 - self.input_index;
+        let withheld = self.withheld.as_mut();
+        withheld.map_or(0, |withheld| withheld[side].void(other))
+    }
+
+    /// Whether a copy of an input's row that goes owed its output.
+    fn void_one(&mut self, event: &Event) -> bool {
+        let withheld = self.withheld.as_mut();
+        withheld.is_some_and(|withheld| withheld[self.input_index].void_one(event.old_id))
     }
 
     /// A candidate of a row that replaces another one; says for either whether it matches.
@@ -208,21 +246,41 @@ impl Walk<'_> {
         if self.kind.is_left_only() && self.input_index == 0 {
             self.end_of_left_row(event, matches);
         } else if self.input_is_outer() && matches == 0 {
-            let kind = match event.kind.is_accumulate() {
-                false => RowKind::Delete,
-                true if self.was_padded(event) => RowKind::UpdateAfter,
-                true => RowKind::Insert,
-            };
-            self.emission.push(kind, event.row, NONE);
+            self.end_alone(event);
+        }
+        if event.old_row != NONE
+            && let Some(withheld) = &mut self.withheld
+        {
+            withheld[self.input_index].void(event.old_id);
         }
         self.input.set_association(event.id, matches);
+    }
+
+    /// A row of an outer side that has no partner.
+    fn end_alone(&mut self, event: &Event) {
+        let kind = match event.kind.is_accumulate() {
+            false if self.void_one(event) => return,
+            false => RowKind::Delete,
+            true if self.was_padded(event) => RowKind::UpdateAfter,
+            true => RowKind::Insert,
+        };
+        match &mut self.withheld {
+            Some(withheld)
+                if self.withholds_input && kind == RowKind::Insert && event.id != NONE =>
+            {
+                withheld[self.input_index].add(event.id, 1, kind);
+            }
+            _ => self.emission.push(kind, event.row, NONE),
+        }
     }
 
     /// A left row of a semi or anti join.
     fn end_of_left_row(&mut self, event: &Event, matches: u32) {
         let is_given = |matches: u32| (matches > 0) == (self.kind == JoinKind::Semi);
         let was_given = event.old_row != NONE && is_given(self.input.association(event.old_id));
-        if is_given(matches) {
+        let is_given = is_given(matches);
+        let owes = !event.kind.is_accumulate() && self.void_one(event);
+        if is_given != owes {
             self.emission.push(event.kind, event.row, NONE);
         } else if was_given {
             self.emission.push(RowKind::Delete, event.old_row, NONE);
@@ -231,7 +289,12 @@ impl Walk<'_> {
 
     /// Whether the row that an event replaces was without a partner in the output.
     fn was_padded(&self, event: &Event) -> bool {
-        self.input_is_outer() && event.old_row != NONE && self.input.association(event.old_id) == 0
+        let owes =
+            |withheld: &&mut [Withheld; 2]| withheld[self.input_index].count(event.old_id) > 0;
+        self.input_is_outer()
+            && event.old_row != NONE
+            && self.input.association(event.old_id) == 0
+            && !self.withheld.as_ref().is_some_and(owes)
     }
 
     /// The kind of a pair: an outer join only adds and takes.

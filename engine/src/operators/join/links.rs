@@ -1,11 +1,11 @@
 //! The rows of each key as lists through columns indexed by row id: a row joins and leaves its list in constant time.
 
 /// No row, or no end of a list.
-pub(super) const NONE: u32 = u32::MAX;
+pub(in crate::operators) const NONE: u32 = u32::MAX;
 
 /// Doubly linked lists, one a group, in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Links {
+pub(in crate::operators) struct Links {
     heads: Vec<u32>,
     tails: Vec<u32>,
     next: Vec<u32>,
@@ -15,7 +15,7 @@ pub(super) struct Links {
 
 impl Links {
     /// Makes room for ids and groups below these numbers.
-    pub(super) fn reserve(&mut self, ids: usize, groups: usize) {
+    pub(in crate::operators) fn reserve(&mut self, ids: usize, groups: usize) {
         if self.next.len() < ids {
             self.next.resize(ids, NONE);
             self.previous.resize(ids, NONE);
@@ -29,24 +29,24 @@ impl Links {
 
     /// The first row of a group; `NONE` where there is none, or no such group.
     #[inline]
-    pub(super) fn first(&self, group: u32) -> u32 {
+    pub(in crate::operators) fn first(&self, group: u32) -> u32 {
         self.heads.get(group as usize).copied().unwrap_or(NONE)
     }
 
     /// The row behind another one of its group.
     #[inline]
-    pub(super) fn next(&self, id: u32) -> u32 {
+    pub(in crate::operators) fn next(&self, id: u32) -> u32 {
         self.next[id as usize]
     }
 
     /// Whether a group has no rows.
-    pub(super) fn is_empty(&self, group: u32) -> bool {
+    pub(in crate::operators) fn is_empty(&self, group: u32) -> bool {
         self.first(group) == NONE
     }
 
     /// Adds a row at the end of a group's list.
     #[inline]
-    pub(super) fn link(&mut self, id: u32, group: u32) {
+    pub(in crate::operators) fn link(&mut self, id: u32, group: u32) {
         let tail = std::mem::replace(&mut self.tails[group as usize], id);
         if tail == NONE {
             self.heads[group as usize] = id;
@@ -59,7 +59,7 @@ impl Links {
     }
 
     /// Takes a row out of its list.
-    pub(super) fn unlink(&mut self, id: u32) {
+    pub(in crate::operators) fn unlink(&mut self, id: u32) {
         let (previous, next) = (self.previous[id as usize], self.next[id as usize]);
         let group = self.groups[id as usize] as usize;
         if previous == NONE {
@@ -75,14 +75,14 @@ impl Links {
     }
 
     /// The rows of a group in order.
-    pub(super) fn rows(&self, group: u32) -> impl Iterator<Item = u32> {
+    pub(in crate::operators) fn rows(&self, group: u32) -> impl Iterator<Item = u32> {
         let known = |id: &u32| *id != NONE;
         let first = Some(self.first(group)).filter(known);
         std::iter::successors(first, move |id| Some(self.next(*id)).filter(known))
     }
 
     /// Gives groups other numbers: that of `live[new]` becomes `new`; all others have no rows.
-    pub(super) fn renumber(&mut self, live: &[u32]) {
+    pub(in crate::operators) fn renumber(&mut self, live: &[u32]) {
         let moved = |column: &[u32]| -> Vec<u32> {
             let of = |old: &u32| column.get(*old as usize).copied().unwrap_or(NONE);
             live.iter().map(of).collect()

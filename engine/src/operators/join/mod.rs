@@ -5,32 +5,38 @@
 //! order of the rows (`emit`) turns what is left into the rows of the output, gathered a column at a time. An inner
 //! join needs no walk. Associations, the number of partners of a row, make padding a test of an integer.
 
-mod changes;
+pub(super) mod changes;
 mod emit;
-mod links;
+mod fold;
+pub(super) mod keyed_sides;
+pub(super) mod links;
+mod mini_batch;
 mod probe;
 mod row_index;
-mod side;
+pub(super) mod side;
 mod snapshot;
+mod withheld;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 
 use self::changes::Changes;
 use self::emit::{Emission, Progress, Walk};
+use self::keyed_sides::KeyedSides;
 use self::links::NONE;
+use self::mini_batch::{MiniBatch, Step};
 use self::probe::{Candidates, Cursor, Masks};
+use self::side::Side;
 pub use self::side::{JoinSide, RowIdentity};
-use self::side::{Side, rebuilt};
 use super::calc::batch_of;
-use super::window_join::{JoinCondition, key_numbers};
-use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
+use super::window_join::JoinCondition;
+use super::{Context, Flow, InputIndex, Operator, Output};
 use crate::error::Result;
-use crate::state::{GroupTable, StateSnapshot};
+use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
-use crate::types::{JoinKind, ProcessingTime, RowKinds, Schema};
+use crate::types::{EventTime, JoinKind, ProcessingTime, RowKinds, Schema};
 
 /// What a regular join does.
 pub struct JoinSpec {
@@ -46,21 +52,19 @@ pub struct JoinSpec {
     pub condition: Option<JoinCondition>,
     /// Left columns, then right ones; only the left ones for SEMI and ANTI.
     pub output: Schema,
+    /// Mini-batch: how many rows of both inputs make a bundle.
+    pub mini_batch_rows: Option<usize>,
 }
 
-/// Takes any kinds of rows on both sides. State: the rows of both sides, each for as long as its time to live says.
+/// Takes any kinds of rows on both sides. With mini-batch, the net change of a bundle is joined when it ends.
+/// State: the rows of both sides, each for as long as its time to live says; a bundle is flushed before a snapshot.
 pub struct JoinOperator {
     kind: JoinKind,
-    null_safe: Vec<bool>,
     condition: Option<JoinCondition>,
     schema: SchemaRef,
-    sides: [Side; 2],
-    /// The join keys of both sides.
-    groups: GroupTable,
-    key_types: Vec<DataType>,
-    rebuild_at: usize,
-    next_sweep: Option<ProcessingTime>,
+    state: KeyedSides,
     work: Option<Work>,
+    mini_batch: Option<MiniBatch>,
 }
 
 /// A batch on its way through the probe.
@@ -69,107 +73,67 @@ struct Work {
     changes: Changes,
     cursor: Cursor,
     progress: Progress,
+    /// Mini-batch: whether rows without a partner wait.
+    withholds: bool,
 }
 
-/// Tables of fewer keys are not rebuilt to lose those without rows.
-const REBUILD_GROUPS: usize = 4096;
-
-/// State that is never forgotten is not swept; other state is, after this part of its time to live.
-const SWEEPS_A_LIFE: i64 = 2;
+/// What the states of both sides are called in a snapshot.
+const STATES: [&str; 2] = ["left", "right"];
 
 impl JoinOperator {
     /// An operator as `spec` says.
     pub fn new(spec: JoinSpec) -> Result<Self> {
-        assert_eq!(
-            (spec.left.keys.len(), spec.right.keys.len()),
-            (spec.null_safe.len(), spec.null_safe.len()),
-            "every key has two columns and a flag"
-        );
-        let of_key = |column: &usize| spec.left.schema.fields[*column].logical_type.to_arrow();
-        let key_types: Vec<DataType> = spec.left.keys.iter().map(of_key).collect();
         // Where nothing of the right side ever goes, one partner decides about a left row for ever.
         let first_only = spec.kind.is_left_only() && spec.condition.is_none();
         let counts_left = spec.kind.keeps_left() || spec.kind.is_left_only();
+        let mini_batch = spec
+            .mini_batch_rows
+            .map(|rows| MiniBatch::new(spec.kind, rows, spec.null_safe.clone()));
+        let mut sides = vec![
+            Side::new(spec.left, counts_left, false)?,
+            Side::new(spec.right, spec.kind.keeps_right(), first_only)?,
+        ];
+        for side in &mut sides {
+            side.folded = mini_batch.is_some();
+        }
         Ok(JoinOperator {
+            mini_batch,
             schema: spec.output.to_arrow(),
-            sides: [
-                Side::new(spec.left, counts_left, false)?,
-                Side::new(spec.right, spec.kind.keeps_right(), first_only)?,
-            ],
-            groups: GroupTable::new(&key_types)?,
+            state: KeyedSides::new(sides, spec.null_safe)?,
             kind: spec.kind,
-            null_safe: spec.null_safe,
             condition: spec.condition,
-            key_types,
-            rebuild_at: REBUILD_GROUPS,
-            next_sweep: None,
             work: None,
         })
     }
 
-    /// Loses the join keys without rows where they are the most.
-    fn compact(&mut self) -> Result<()> {
-        if self.groups.len() < self.rebuild_at {
-            return Ok(());
-        }
-        let is_live = |group: &u32| self.sides.iter().any(|side| !side.links.is_empty(*group));
-        let live: Vec<u32> = (0..self.groups.len() as u32).filter(is_live).collect();
-        if let Some(groups) = rebuilt(&self.groups, &self.key_types, &live)? {
-            self.groups = groups;
-            for side in &mut self.sides {
-                side.links.renumber(&live);
-            }
-        }
-        self.rebuild_at = REBUILD_GROUPS.max(self.groups.len() * 2);
+    fn start(
+        &mut self,
+        ctx: &Context,
+        input: usize,
+        rows: &ChangelogBatch,
+        withholds: bool,
+    ) -> Result<()> {
+        self.state.compact()?;
+        self.work = Some(Work {
+            input,
+            changes: self.state.apply(ctx, input, rows)?,
+            cursor: Cursor::START,
+            progress: Progress::default(),
+            withholds,
+        });
         Ok(())
-    }
-
-    /// Forgets what is too old, a few times in the life of a row.
-    fn sweep(&mut self, now: ProcessingTime) -> Result<()> {
-        let lives = self.sides.iter().map(|side| side.spec.time_to_live);
-        let Some(shortest) = lives
-            .filter(|life| life.is_enabled())
-            .map(|life| life.expiry(ProcessingTime(0)))
-            .min()
-        else {
-            return Ok(());
-        };
-        match self.next_sweep {
-            Some(due) if due > now => return Ok(()),
-            Some(_) => self.sides.iter_mut().try_for_each(|side| side.sweep(now))?,
-            None => {}
-        }
-        let pause = (shortest / SWEEPS_A_LIFE).max(1);
-        self.next_sweep = Some(ProcessingTime(now.millis().saturating_add(pause)));
-        Ok(())
-    }
-
-    /// Takes a batch into its side's state.
-    fn apply(&mut self, ctx: &Context, input: usize, batch: &ChangelogBatch) -> Result<Changes> {
-        let side = &mut self.sides[input];
-        let hashes = key_hashes(batch, &side.spec.keys)?;
-        let groups = key_numbers(
-            &mut self.groups,
-            &batch.rows,
-            &side.spec.keys,
-            &self.null_safe,
-            hashes.values(),
-        )?;
-        let known = match self.key_types.is_empty() {
-            true => 1,
-            false => self.groups.len(),
-        };
-        side.apply(batch, &groups, known, ctx.processing_time())
     }
 
     fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
-        while let Some(mut work) = self.work.take() {
-            if work.cursor.is_done(&work.changes) {
-                break;
+        while self.has_work(ctx, out)? {
+            if let Some(mut work) = self.work.take() {
+                if work.cursor.is_done(&work.changes) {
+                    continue;
+                }
+                let batch = self.probe(ctx, &mut work)?;
+                out.emit(batch);
+                self.work = Some(work);
             }
-            let batch = self.probe(ctx, &mut work)?;
-            out.emit(batch);
-            self.work = Some(work);
             if out.is_full() {
                 return Ok(Flow::Blocked);
             }
@@ -177,10 +141,54 @@ impl JoinOperator {
         Ok(Flow::Done)
     }
 
+    /// Whether there is anything to do; takes the next step of a mini-batch bundle where there is one.
+    fn has_work(&mut self, ctx: &Context, out: &mut Output) -> Result<bool> {
+        if self.work.is_some() {
+            return Ok(true);
+        }
+        let steps = self.mini_batch.as_mut().map(|batch| &mut batch.steps);
+        match steps.and_then(|steps| steps.pop_front()) {
+            None => return Ok(false),
+            Some(Step::Rows {
+                input,
+                rows,
+                withholds,
+            }) => self.start(ctx, input, &rows, withholds)?,
+            Some(Step::Settle(side)) => out.emit(self.settle(side)?),
+            Some(Step::Watermark(watermark)) => out.watermark(watermark),
+        }
+        Ok(true)
+    }
+
+    /// What the rows of a side owe at the end of a bundle.
+    fn settle(&mut self, side: usize) -> Result<ChangelogBatch> {
+        let mini_batch = self.mini_batch.as_mut();
+        let due = mini_batch.map_or(Vec::new(), |batch| batch.withheld[side].take());
+        let mut emission = Emission::default();
+        for (id, copies, kind) in due {
+            for _ in 0..copies {
+                emission.kinds.push(kind);
+                emission.input.push(NONE);
+                emission.other.push(id);
+            }
+        }
+        let none = RecordBatch::new_empty(self.state.sides[1 - side].slab.schema().clone());
+        self.gather(1 - side, &none, emission)
+    }
+
+    /// Ends the open bundle of mini-batch.
+    fn end_bundle(&mut self) -> Result<()> {
+        let sides = [&self.state.sides[0].spec, &self.state.sides[1].spec];
+        match &mut self.mini_batch {
+            Some(mini_batch) => mini_batch.end(sides),
+            None => Ok(()),
+        }
+    }
+
     /// The output of the next candidates.
     fn probe(&mut self, ctx: &Context, work: &mut Work) -> Result<ChangelogBatch> {
         let now = ctx.processing_time();
-        let other = &self.sides[1 - work.input];
+        let other = &self.state.sides[1 - work.input];
         let candidates = Candidates::next(&mut work.cursor, &work.changes, other, now);
         let masks = match &self.condition {
             Some(condition) if !candidates.others.is_empty() => {
@@ -203,7 +211,8 @@ impl JoinOperator {
         masks: &Masks,
         now: ProcessingTime,
     ) -> Emission {
-        let [left, right] = &mut self.sides;
+        let (left, right) = self.state.sides.split_at_mut(1);
+        let (left, right) = (&mut left[0], &mut right[0]);
         let (input, other) = match work.input {
             0 => (left, right),
             _ => (right, left),
@@ -214,6 +223,8 @@ impl JoinOperator {
             input,
             other,
             now,
+            withheld: self.mini_batch.as_mut().map(|batch| &mut batch.withheld),
+            withholds_input: work.withholds,
             emission: Emission::default(),
         };
         walk.run(&work.changes, candidates, masks, &mut work.progress);
@@ -235,11 +246,11 @@ impl JoinOperator {
         let columns = if self.kind.is_left_only() {
             match input {
                 0 => input_columns(rows, of_input)?,
-                _ => other_columns(&self.sides[0], of_other)?,
+                _ => other_columns(&self.state.sides[0], of_other)?,
             }
         } else {
             let own = input_columns(rows, of_input)?;
-            let other = other_columns(&self.sides[1 - input], of_other)?;
+            let other = other_columns(&self.state.sides[1 - input], of_other)?;
             match input {
                 0 => [own, other].concat(),
                 _ => [other, own].concat(),
@@ -270,20 +281,44 @@ fn pairs(changes: &Changes, candidates: &Candidates, masks: &Masks, other: &Side
     emission
 }
 
-/// Columns of the rows that came.
-fn input_columns(rows: &RecordBatch, indices: Vec<u32>) -> Result<Vec<ArrayRef>> {
+/// All columns of the rows that came.
+pub(super) fn input_columns(rows: &RecordBatch, indices: Vec<u32>) -> Result<Vec<ArrayRef>> {
+    let columns: Vec<usize> = (0..rows.num_columns()).collect();
+    columns_of_rows(rows, &columns, indices)
+}
+
+/// Columns of the rows that came; `NONE` is a row of NULLs.
+pub(super) fn columns_of_rows(
+    rows: &RecordBatch,
+    columns: &[usize],
+    indices: Vec<u32>,
+) -> Result<Vec<ArrayRef>> {
     let (indices, nulls) = with_nulls(indices);
+    if rows.num_rows() == 0 {
+        let nulls =
+            |column: &usize| new_null_array(rows.column(*column).data_type(), indices.len());
+        return Ok(columns.iter().map(nulls).collect());
+    }
     let indices = UInt32Array::new(indices.into(), nulls);
-    let columns = rows.columns().iter();
-    let taken = columns.map(|column| Ok(compute::take(column, &indices, None)?));
+    let columns = columns.iter();
+    let taken = columns.map(|column| Ok(compute::take(rows.column(*column), &indices, None)?));
     taken.collect()
 }
 
-/// Columns of stored rows.
-fn other_columns(side: &Side, ids: Vec<u32>) -> Result<Vec<ArrayRef>> {
+/// All columns of stored rows.
+pub(super) fn other_columns(side: &Side, ids: Vec<u32>) -> Result<Vec<ArrayRef>> {
     let columns: Vec<usize> = (0..side.spec.schema.len()).collect();
+    columns_of_side(side, &columns, ids)
+}
+
+/// Columns of stored rows; `NONE` is a row of NULLs.
+pub(super) fn columns_of_side(
+    side: &Side,
+    columns: &[usize],
+    ids: Vec<u32>,
+) -> Result<Vec<ArrayRef>> {
     if !ids.contains(&NONE) {
-        return side.slab.gather_columns(&columns, &ids);
+        return side.slab.gather_columns(columns, &ids);
     }
     let mut known = Vec::new();
     let place = |id: u32| {
@@ -293,7 +328,7 @@ fn other_columns(side: &Side, ids: Vec<u32>) -> Result<Vec<ArrayRef>> {
         })
     };
     let places: UInt32Array = ids.into_iter().map(place).collect();
-    let gathered = side.slab.gather_columns(&columns, &known)?;
+    let gathered = side.slab.gather_columns(columns, &known)?;
     let padded = gathered.iter();
     let padded = padded.map(|column| Ok(compute::take(column, &places, None)?));
     padded.collect()
@@ -321,15 +356,34 @@ impl Operator for JoinOperator {
         batch: ChangelogBatch,
         out: &mut Output,
     ) -> Result<Flow> {
-        self.sweep(ctx.processing_time())?;
-        self.compact()?;
-        let changes = self.apply(ctx, input.0, &batch)?;
-        self.work = Some(Work {
-            input: input.0,
-            changes,
-            cursor: Cursor::START,
-            progress: Progress::default(),
-        });
+        self.state.sweep(ctx.processing_time())?;
+        let sides = [&self.state.sides[0].spec, &self.state.sides[1].spec];
+        match &mut self.mini_batch {
+            Some(mini_batch) => {
+                let come = mini_batch.add(sides, input.0, batch, ctx.watermark())?;
+                ctx.advance_watermark(come);
+            }
+            None => self.start(ctx, input.0, &batch, false)?,
+        }
+        self.work_off(ctx, out)
+    }
+
+    fn process_watermark(
+        &mut self,
+        ctx: &mut Context,
+        watermark: EventTime,
+        out: &mut Output,
+    ) -> Result<Flow> {
+        self.end_bundle()?;
+        match &mut self.mini_batch {
+            Some(mini_batch) => mini_batch.steps.push_back(Step::Watermark(watermark)),
+            None => out.watermark(watermark),
+        }
+        self.work_off(ctx, out)
+    }
+
+    fn flush_bundle(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.end_bundle()?;
         self.work_off(ctx, out)
     }
 
@@ -338,23 +392,22 @@ impl Operator for JoinOperator {
     }
 
     fn next_processing_timer(&self) -> Option<ProcessingTime> {
-        let holds_rows = self.sides.iter().any(|side| !side.slab.is_empty());
-        self.next_sweep.filter(|_| holds_rows)
+        self.state.next_sweep()
     }
 
     fn on_processing_time(&mut self, ctx: &mut Context, _: &mut Output) -> Result<Flow> {
-        self.sweep(ctx.processing_time())?;
+        self.state.sweep(ctx.processing_time())?;
         Ok(Flow::Done)
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        self.snapshot(ctx)
+        self.state.snapshot(ctx, &STATES)
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.restore(ctx, snapshot)
+        self.state.restore(ctx, snapshot, &STATES)
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

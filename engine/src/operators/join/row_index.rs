@@ -17,7 +17,7 @@ use crate::stream::hash_columns;
 
 /// Ids of the distinct rows of a slab by their content.
 #[derive(Default)]
-pub(super) struct RowIndex {
+pub(in crate::operators) struct RowIndex {
     table: HashTable<u32>,
     /// The hash of each row, by id.
     hashes: Vec<u64>,

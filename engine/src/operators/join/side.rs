@@ -37,19 +37,23 @@ pub enum RowIdentity {
 }
 
 /// See the module.
-pub(super) struct Side {
-    pub(super) spec: JoinSide,
-    pub(super) slab: RowSlab,
-    pub(super) links: Links,
-    pub(super) finder: Finder,
+pub(in crate::operators) struct Side {
+    pub(in crate::operators) spec: JoinSide,
+    pub(in crate::operators) slab: RowSlab,
+    pub(in crate::operators) links: Links,
+    pub(in crate::operators) finder: Finder,
     /// How many rows of the other side each row has found, by id; only where somebody asks.
-    pub(super) associations: Option<Vec<u32>>,
+    pub(in crate::operators) associations: Option<Vec<u32>>,
     /// When each row is forgotten, by id; empty where that never happens.
-    pub(super) expiries: Vec<i64>,
+    pub(in crate::operators) expiries: Vec<i64>,
+    /// Whether batches are folded bundles: a delete by key may be of a row that was never here.
+    pub(in crate::operators) folded: bool,
+    /// Whether changes tell if their join keys have other rows.
+    pub(in crate::operators) notes_others: bool,
 }
 
 /// How a row is found again.
-pub(super) enum Finder {
+pub(in crate::operators) enum Finder {
     /// It is not. With `first_only`, the first row of a join key stands for all that follow.
     None { first_only: bool },
     /// It is the only one of its join key.
@@ -61,12 +65,12 @@ pub(super) enum Finder {
 }
 
 /// The row of each unique key.
-pub(super) struct UniqueKeys {
-    pub(super) columns: Vec<usize>,
+pub(in crate::operators) struct UniqueKeys {
+    pub(in crate::operators) columns: Vec<usize>,
     types: Vec<DataType>,
-    pub(super) table: GroupTable,
+    pub(in crate::operators) table: GroupTable,
     /// The id of the row, by number of the key.
-    pub(super) current: Vec<u32>,
+    pub(in crate::operators) current: Vec<u32>,
     rebuild_at: usize,
 }
 
@@ -76,7 +80,11 @@ const REBUILD_KEYS: usize = 4096;
 impl Side {
     /// An empty side. `counts`: whether it counts the associations of its rows. `first_only`: whether one row of a join key is as
     /// good as many.
-    pub(super) fn new(spec: JoinSide, counts: bool, first_only: bool) -> Result<Self> {
+    pub(in crate::operators) fn new(
+        spec: JoinSide,
+        counts: bool,
+        first_only: bool,
+    ) -> Result<Self> {
         let finder = match &spec.identity {
             RowIdentity::None => Finder::None { first_only },
             RowIdentity::JoinKey => Finder::JoinKey,
@@ -94,12 +102,14 @@ impl Side {
             finder,
             associations: counts.then(Vec::new),
             expiries: Vec::new(),
+            folded: false,
+            notes_others: false,
             spec,
         })
     }
 
     /// Makes the columns by id as long as the slab's ids, and the lists as many as the groups.
-    pub(super) fn reserve(&mut self, groups: usize) {
+    pub(in crate::operators) fn reserve(&mut self, groups: usize) {
         let ids = self.slab.capacity();
         self.links.reserve(ids, groups);
         if let Some(associations) = &mut self.associations {
@@ -115,7 +125,7 @@ impl Side {
 
     /// How often a row counts.
     #[inline]
-    pub(super) fn copies(&self, id: u32) -> u32 {
+    pub(in crate::operators) fn copies(&self, id: u32) -> u32 {
         match &self.finder {
             Finder::WholeRow { copies, .. } => copies[id as usize],
             _ => 1,
@@ -123,13 +133,13 @@ impl Side {
     }
 
     /// Whether rows may count more than once.
-    pub(super) fn has_copies(&self) -> bool {
+    pub(in crate::operators) fn has_copies(&self) -> bool {
         matches!(self.finder, Finder::WholeRow { .. })
     }
 
     /// Whether a row is still remembered.
     #[inline]
-    pub(super) fn is_alive(&self, id: u32, now: ProcessingTime) -> bool {
+    pub(in crate::operators) fn is_alive(&self, id: u32, now: ProcessingTime) -> bool {
         match self.expiries.get(id as usize) {
             Some(expiry) => !TimeToLive::is_expired(*expiry, now),
             None => true,
@@ -138,7 +148,7 @@ impl Side {
 
     /// A row was written: it is remembered anew.
     #[inline]
-    pub(super) fn refresh(&mut self, id: u32, now: ProcessingTime) {
+    pub(in crate::operators) fn refresh(&mut self, id: u32, now: ProcessingTime) {
         if let Some(expiry) = self.expiries.get_mut(id as usize) {
             *expiry = self.spec.time_to_live.expiry(now);
         }
@@ -146,14 +156,14 @@ impl Side {
 
     /// How many partners a row has found.
     #[inline]
-    pub(super) fn association(&self, id: u32) -> u32 {
+    pub(in crate::operators) fn association(&self, id: u32) -> u32 {
         let counts = self.associations.as_ref();
         counts.map_or(0, |counts| counts[id as usize])
     }
 
     /// Notes how many partners a row has found; `NONE` is no row.
     #[inline]
-    pub(super) fn set_association(&mut self, id: u32, count: u32) {
+    pub(in crate::operators) fn set_association(&mut self, id: u32, count: u32) {
         if let Some(counts) = &mut self.associations
             && id != NONE
         {
@@ -162,7 +172,7 @@ impl Side {
     }
 
     /// Forgets what is too old.
-    pub(super) fn sweep(&mut self, now: ProcessingTime) -> Result<()> {
+    pub(in crate::operators) fn sweep(&mut self, now: ProcessingTime) -> Result<()> {
         if self.expiries.is_empty() {
             return Ok(());
         }
@@ -205,7 +215,7 @@ impl UniqueKeys {
     }
 
     /// Loses the keys without a row where they are the most.
-    pub(super) fn compact(&mut self) -> Result<()> {
+    pub(in crate::operators) fn compact(&mut self) -> Result<()> {
         if self.table.len() < self.rebuild_at {
             return Ok(());
         }
@@ -222,7 +232,7 @@ impl UniqueKeys {
 }
 
 /// A table of the `live` groups only, in their order, where they are less than half of all.
-pub(super) fn rebuilt(
+pub(in crate::operators) fn rebuilt(
     table: &GroupTable,
     types: &[DataType],
     live: &[u32],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt32Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt32Type};
 
-use super::JoinOperator;
+use super::keyed_sides::KeyedSides;
 use super::side::{Finder, Side};
 use crate::error::Result;
 use crate::operators::Context;
@@ -14,19 +14,22 @@ use crate::operators::window_join::key_numbers;
 use crate::state::{KEY_GROUP_COLUMN, StateSnapshot};
 use crate::stream::{KeyGroup, hash_columns};
 
-const STATES: [&str; 2] = ["left", "right"];
-
 /// The columns in front of the rows: the key group, how often the row counts, its associations, and when it is forgotten.
 const COLUMNS: usize = 4;
 
 /// About how many rows a table has.
 const TABLE_ROWS: usize = 65_536;
 
-impl JoinOperator {
-    pub(super) fn snapshot(&self, ctx: &Context) -> Result<StateSnapshot> {
+impl KeyedSides {
+    /// The state of each side under its name.
+    pub(in crate::operators) fn snapshot(
+        &self,
+        ctx: &Context,
+        names: &[impl AsRef<str>],
+    ) -> Result<StateSnapshot> {
         let mut snapshot = StateSnapshot::default();
-        for (name, side) in STATES.into_iter().zip(&self.sides) {
-            snapshot.insert_keyed(name, self.tables(ctx, side)?);
+        for (name, side) in names.iter().zip(&self.sides) {
+            snapshot.insert_keyed(name.as_ref(), self.tables(ctx, side)?);
         }
         Ok(snapshot)
     }
@@ -57,9 +60,15 @@ impl JoinOperator {
         Ok(tables)
     }
 
-    pub(super) fn restore(&mut self, ctx: &Context, snapshot: StateSnapshot) -> Result<()> {
-        for (index, name) in STATES.into_iter().enumerate() {
-            for table in snapshot.batches(name) {
+    /// Takes up what [`Self::snapshot`] gave.
+    pub(in crate::operators) fn restore(
+        &mut self,
+        ctx: &Context,
+        snapshot: StateSnapshot,
+        names: &[impl AsRef<str>],
+    ) -> Result<()> {
+        for (index, name) in names.iter().enumerate() {
+            for table in snapshot.batches(name.as_ref()) {
                 self.restore_table(index, table)?;
             }
         }

@@ -1,10 +1,10 @@
 use super::*;
 use crate::expr::{Expression, ExpressionContext};
-use crate::operators::test_bench::check;
+use crate::operators::test_bench::{Way, check, run};
 use crate::state::TimeToLive;
 use crate::types::{Field, LogicalType, TimeZone};
 
-mod random;
+pub(in crate::operators) mod random;
 
 const KINDS: [JoinKind; 6] = [
     JoinKind::Inner,
@@ -15,7 +15,7 @@ const KINDS: [JoinKind; 6] = [
     JoinKind::Anti,
 ];
 
-fn schema(value: &str) -> Schema {
+pub(in crate::operators) fn schema(value: &str) -> Schema {
     Schema::new(vec![
         Field::new("k", LogicalType::INT),
         Field::new(value, LogicalType::INT),
@@ -63,6 +63,7 @@ fn join(kind: JoinKind, left: JoinSide, right: JoinSide) -> JoinSpec {
         null_safe: vec![false],
         condition: None,
         output,
+        mini_batch_rows: None,
     }
 }
 
@@ -316,9 +317,47 @@ fn deletes_give_memory_back() {
             while out.pop().is_some() {}
         }
     }
-    for side in &operator.sides {
+    for side in &operator.state.sides {
         assert!(side.slab.is_empty());
         assert!(side.slab.capacity() <= 2000);
     }
-    assert!(operator.groups.len() < 10_000);
+    assert!(operator.state.groups.len() < 10_000);
+}
+
+#[test]
+fn a_bundle_gives_its_net_change() {
+    let make = || {
+        let row = || RowIdentity::WholeRow;
+        JoinOperator::new(JoinSpec {
+            mini_batch_rows: Some(4),
+            ..join(JoinKind::Left, side("l", row()), side("r", row()))
+        })
+        .unwrap()
+    };
+    let stream = "
+        +I 1, 5, 0
+        right +I 1, 7, 0
+        right -U 1, 7, 0
+        right +U 1, 8, 0        // the fourth row: no padded row was ever there
+        right -D 1, 8, 0
+        right +I 1, 9, 0        // nor between the two
+        -- watermark 10
+        right -D 1, 9, 0
+        -D 1, 5, 0
+        +I 2, 5, 0
+        -- watermark 20
+    ";
+    let expected = [
+        "+I 1, 5, 0, 1, 8, 0",
+        "-D 1, 5, 0, 1, 8, 0",
+        "+I 1, 5, 0, 1, 9, 0",
+        "-- watermark 10",
+        "-D 1, 5, 0, 1, 9, 0",
+        "+I 2, 5, 0, null, null, null",
+        "-- watermark 20",
+    ];
+    for way in [Way::SizeOne, Way::Whole, Way::Blocked] {
+        let schemas = [&schema("l"), &schema("r")];
+        assert_eq!(run(&make, &schemas, stream, way), expected, "{way:?}");
+    }
 }

@@ -92,6 +92,17 @@ fn must_pass_old_rows(plan: &ExecPlan, node: &ExecNode) -> bool {
                 .zip(columns)
                 .any(|(input, columns)| updates(input) && !names_rows_within(input, &columns))
         }
+        ExecNodeKind::MultiJoin(join) => {
+            let mut first = 0;
+            let inputs = plan.inputs(node).into_iter().enumerate();
+            let mut needs = inputs.map(|(at, input)| {
+                let width = input.schema.len();
+                let is_read = join.reads_later(at, first, width);
+                first += width;
+                updates(input) && (is_read || !names_rows_within(input, &join.inputs[at].keys))
+            });
+            needs.any(|needs| needs)
+        }
         _ => false,
     }
 }

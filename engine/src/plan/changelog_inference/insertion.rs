@@ -181,6 +181,7 @@ impl Mended<'_> {
 fn gives_what_comes(kind: &ExecNodeKind) -> bool {
     match kind {
         ExecNodeKind::Join(join) => matches!(join.kind, JoinKind::Inner | JoinKind::Semi),
+        ExecNodeKind::MultiJoin(join) => join.is_inner(),
         ExecNodeKind::ChangelogNormalize(_)
         | ExecNodeKind::GroupAggregate(_)
         | ExecNodeKind::GlobalGroupAggregate(_)

@@ -39,6 +39,10 @@ pub(crate) fn produced_mode(kind: &ExecNodeKind, inputs: &[ChangelogMode]) -> Ch
             JoinKind::Inner | JoinKind::Semi => all_of(inputs),
             _ => ChangelogMode::RETRACT,
         },
+        ExecNodeKind::MultiJoin(join) => match join.is_inner() {
+            true => all_of(inputs),
+            false => ChangelogMode::RETRACT,
+        },
         ExecNodeKind::Values(_)
         | ExecNodeKind::OverAggregate(_)
         | ExecNodeKind::Match(_)

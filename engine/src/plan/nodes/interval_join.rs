@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{Attributes, Scope, names};
-use super::window_join::{JoinKey, join_condition};
+use super::window_join::{JoinKey, join_condition, join_type};
 use crate::expr::Expression;
 use crate::types::JoinKind;
 
@@ -41,7 +41,7 @@ impl IntervalJoinNode {
 
     pub(crate) fn attributes(&self, scope: &Scope) -> Attributes {
         vec![
-            ("joinType", format!("{:?}Join", self.kind)),
+            ("joinType", join_type(self.kind)),
             (
                 "windowBounds",
                 format!(

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{Attributes, Scope, names};
-use super::window_join::{JoinKey, join_condition};
+use super::window_join::{JoinKey, join_condition, join_type};
 use crate::expr::Expression;
 use crate::types::JoinKind;
 
@@ -26,7 +26,7 @@ impl JoinNode {
         let (left_keys, right_keys): (Vec<usize>, Vec<usize>) =
             self.keys.iter().map(|key| (key.left, key.right)).unzip();
         vec![
-            ("joinType", format!("{:?}Join", self.kind)),
+            ("joinType", join_type(self.kind)),
             (
                 "where",
                 join_condition(&self.keys, self.condition.as_ref(), scope),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{Attributes, Scope, names};
+use super::window_join::join_type;
 use crate::connectors::TableDescriptor;
 use crate::expr::Expression;
 use crate::plan::logical::{LookupOutputMode, LookupRetry};
@@ -79,7 +80,7 @@ impl LookupJoinNode {
                 "table",
                 format!("default_catalog.default_database.{}", self.table.name),
             ),
-            ("joinType", format!("{:?}Join", self.kind)),
+            ("joinType", join_type(self.kind)),
             ("lookup", keys.collect::<Vec<_>>().join(", ")),
         ];
         if let Some(condition) = &self.condition {

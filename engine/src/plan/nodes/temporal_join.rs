@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{Attributes, Scope, names};
-use super::window_join::{JoinKey, join_condition};
+use super::window_join::{JoinKey, join_condition, join_type};
 use crate::expr::Expression;
 use crate::types::JoinKind;
 
@@ -27,7 +27,7 @@ pub struct TemporalJoinNode {
 impl TemporalJoinNode {
     pub(crate) fn attributes(&self, scope: &Scope) -> Attributes {
         vec![
-            ("joinType", format!("{:?}Join", self.kind)),
+            ("joinType", join_type(self.kind)),
             (
                 "where",
                 join_condition(&self.keys, self.condition.as_ref(), scope),

@@ -59,7 +59,7 @@ impl WindowJoinNode {
                 "rightWindow",
                 side(right, self.right_window_start, self.right_window_end),
             ),
-            ("joinType", format!("{:?}Join", self.kind)),
+            ("joinType", join_type(self.kind)),
             (
                 "where",
                 join_condition(&self.keys, self.condition.as_ref(), scope),
@@ -92,4 +92,17 @@ pub(crate) fn join_condition(
         return "true".to_string();
     }
     parts.join(" AND ")
+}
+
+/// What EXPLAIN calls a kind of join.
+pub(crate) fn join_type(kind: JoinKind) -> String {
+    let name = match kind {
+        JoinKind::Inner => "InnerJoin",
+        JoinKind::Left => "LeftOuterJoin",
+        JoinKind::Right => "RightOuterJoin",
+        JoinKind::Full => "FullOuterJoin",
+        JoinKind::Semi => "LeftSemiJoin",
+        JoinKind::Anti => "LeftAntiJoin",
+    };
+    name.to_string()
 }

@@ -228,6 +228,7 @@ impl OperatorBuilder<'_> {
             ExecNodeKind::OverAggregate(over) => self.over_aggregate(node, over),
             ExecNodeKind::Match(found) => self.match_recognize(node, found),
             ExecNodeKind::Join(join) => self.join(node, join),
+            ExecNodeKind::MultiJoin(join) => self.multi_join(node, join),
             ExecNodeKind::IntervalJoin(join) => self.interval_join(node, join),
             ExecNodeKind::TemporalJoin(join) => self.temporal_join(node, join),
             ExecNodeKind::LookupJoin(join) => self.lookup_join(node, join),

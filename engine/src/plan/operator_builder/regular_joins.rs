@@ -2,11 +2,14 @@
 
 use super::{Build, OperatorBuilder};
 use crate::error::{Error, Result};
-use crate::operators::{JoinCondition, JoinOperator, JoinSide, JoinSpec, RowIdentity};
-use crate::plan::exec_node::ExecNode;
-use crate::plan::nodes::JoinNode;
+use crate::operators::{
+    JoinCondition, JoinOperator, JoinSide, JoinSpec, MultiJoinLevel, MultiJoinOperator,
+    MultiJoinSpec, RowIdentity,
+};
+use crate::plan::exec_node::{ExecNode, NodeId};
+use crate::plan::nodes::{JoinNode, MultiJoinNode};
 use crate::state::TimeToLive;
-use crate::types::RowKind;
+use crate::types::{JoinKind, RowKind, Schema};
 
 impl OperatorBuilder<'_> {
     pub(super) fn join(&self, node: &ExecNode, join: &JoinNode) -> Result<Build> {
@@ -15,6 +18,7 @@ impl OperatorBuilder<'_> {
             self.join_side(node, join, 1)?,
         ];
         let (join, output, context) = (join.clone(), node.schema.clone(), self.context);
+        let mini_batch_rows = self.mini_batch_rows;
         Ok(Box::new(move |_| {
             let [left, right] = sides.clone();
             let condition = join.condition.as_ref().map(|condition| {
@@ -27,19 +31,56 @@ impl OperatorBuilder<'_> {
                 left,
                 right,
                 output: output.clone(),
+                mini_batch_rows,
             })?))
         }))
     }
 
     fn join_side(&self, node: &ExecNode, join: &JoinNode, index: usize) -> Result<JoinSide> {
-        let input = self.plan.node(node.inputs[index]);
-        let keys: Vec<usize> = join
-            .keys
-            .iter()
-            .map(|key| [key.left, key.right][index])
-            .collect();
-        let ttl_ms = join.state_ttl_ms[index].unwrap_or(self.state_ttl_ms);
-        let time_to_live = TimeToLive::of_millis(ttl_ms);
+        let keys = join.keys.iter();
+        let keys = keys.map(|key| [key.left, key.right][index]).collect();
+        self.joined_input(node.inputs[index], keys, join.state_ttl_ms[index])
+    }
+
+    pub(super) fn multi_join(&self, node: &ExecNode, join: &MultiJoinNode) -> Result<Build> {
+        let sides = node.inputs.iter().zip(&join.inputs);
+        let sides: Vec<JoinSide> = sides
+            .map(|(id, input)| self.joined_input(*id, input.keys.clone(), input.state_ttl_ms))
+            .collect::<Result<_>>()?;
+        let (join, output, context) = (join.clone(), node.schema.clone(), self.context);
+        Ok(Box::new(move |_| {
+            let mut width = sides[0].schema.len();
+            let mut levels = Vec::with_capacity(join.levels.len());
+            for (level, side) in join.levels.iter().zip(&sides[1..]) {
+                let before = Schema::new(output.fields[..width].to_vec());
+                let condition = level.condition.as_ref();
+                let condition = condition.map(|condition| {
+                    JoinCondition::new(condition, &before, &side.schema, &context)
+                });
+                levels.push(MultiJoinLevel {
+                    is_left: level.kind == JoinKind::Left,
+                    joined_to: level.joined_to.clone(),
+                    condition: condition.transpose()?,
+                });
+                width += side.schema.len();
+            }
+            Ok(Box::new(MultiJoinOperator::new(MultiJoinSpec {
+                inputs: sides.clone(),
+                levels,
+                output: output.clone(),
+            })?))
+        }))
+    }
+
+    /// An input of a regular join, dealt by `keys`.
+    fn joined_input(
+        &self,
+        input: NodeId,
+        keys: Vec<usize>,
+        state_ttl_ms: Option<u64>,
+    ) -> Result<JoinSide> {
+        let input = self.plan.node(input);
+        let time_to_live = TimeToLive::of_millis(state_ttl_ms.unwrap_or(self.state_ttl_ms));
         let mode = input.changelog_mode;
         let updates_by_key =
             mode.contains(RowKind::UpdateAfter) && !mode.contains(RowKind::UpdateBefore);

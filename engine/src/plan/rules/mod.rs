@@ -14,6 +14,7 @@ mod late_rows;
 mod lookup_join;
 mod match_recognize;
 mod mini_batch;
+mod multi_join;
 mod over;
 mod prune_columns;
 mod prune_fields;

@@ -12,13 +12,16 @@ use crate::types::Schema;
 use super::join::JoinInputs;
 
 impl Planner<'_> {
-    /// A regular join; without equalities it runs in one subtask.
+    /// A regular join, or one more level of a chain of them; without equalities it runs in one subtask.
     pub(super) fn regular_join(
         &mut self,
         id: LogicalId,
         join: &Join,
         inputs: JoinInputs,
     ) -> Result<Relation> {
+        if let Some(chain) = self.chain(join, &inputs) {
+            return self.multi_join(id, join, inputs, chain);
+        }
         let keys = inputs.conditions.equalities.clone();
         let residual = inputs.conditions.residual();
         let sides = self.join_sides(inputs, keys, residual)?;

@@ -44,6 +44,7 @@ fn joined(operation: SetOperation) -> LogicalPlan {
         as_of: None,
         state_ttl_ms: [None; 2],
         lookup_hint: None,
+        multi_join: false,
         position: operation.position,
     });
     let distinct = LogicalPlan::Aggregate(Aggregate {

@@ -92,7 +92,7 @@ fn a_left_join_keeps_what_speaks_about_the_left_side() {
     );
     let text = explained(columns(query, &["k"]));
     assert!(
-        text.contains("joinType=[LeftJoin], where=[(v > 1)]"),
+        text.contains("joinType=[LeftOuterJoin], where=[(v > 1)]"),
         "{text}"
     );
     assert!(
@@ -111,7 +111,7 @@ fn without_equal_windows_a_join_is_regular() {
     );
     let text = explained(columns(plain, &["k"]));
     assert!(
-        text.contains("Join(joinType=[FullJoin], where=[(k = k)], select=[k, k], leftInputSpec=[NoUniqueKey], rightInputSpec=[NoUniqueKey])"),
+        text.contains("Join(joinType=[FullOuterJoin], where=[(k = k)], select=[k, k], leftInputSpec=[NoUniqueKey], rightInputSpec=[NoUniqueKey])"),
         "{text}"
     );
     let half = joined(

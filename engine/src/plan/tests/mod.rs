@@ -398,6 +398,7 @@ fn joined(
         as_of: None,
         state_ttl_ms: [None; 2],
         lookup_hint: None,
+        multi_join: false,
         position: at(4, 3),
     })
 }

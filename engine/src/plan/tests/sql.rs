@@ -163,7 +163,7 @@ fn in_by_window_is_a_semi_join() {
     let text = tree(sql);
     assert!(
         text.contains(
-            "joinType=[SemiJoin], where=[(id = seller)], select=[id, window_start, window_end]"
+            "joinType=[LeftSemiJoin], where=[(id = seller)], select=[id, window_start, window_end]"
         ),
         "{text}"
     );
@@ -196,7 +196,7 @@ fn refusals_show_their_place() {
 fn a_set_operation_is_a_join_in_which_nulls_are_equal() {
     let text = tree("SELECT id FROM person EXCEPT SELECT seller FROM auction");
     assert!(
-        text.contains("Join(joinType=[AntiJoin], where=[(id IS NOT DISTINCT FROM seller)]"),
+        text.contains("Join(joinType=[LeftAntiJoin], where=[(id IS NOT DISTINCT FROM seller)]"),
         "{text}"
     );
     assert!(text.contains("GroupAggregate(groupBy=[id]"), "{text}");
@@ -210,7 +210,7 @@ fn a_scalar_subquery_is_joined_by_what_it_refers_to() {
     let text =
         tree("SELECT id, (SELECT MAX(id) FROM auction WHERE seller = p.id) AS bid FROM person p");
     assert!(
-        text.contains("Join(joinType=[LeftJoin], where=[(id = $key0)]"),
+        text.contains("Join(joinType=[LeftOuterJoin], where=[(id = seller)]"),
         "{text}"
     );
     assert!(text.contains("GroupAggregate(groupBy=[seller]"), "{text}");

@@ -61,17 +61,17 @@ impl<'r> Writer<'r> {
             55..66 => self.semi_join(levels),
             66..79 => self.rank(levels),
             79..89 => self.set_operation(levels),
-            89..94 => self.limit(levels),
-            94..97 => self.over(levels),
+            89..93 => self.limit(levels),
+            93..95 => self.over(levels),
             _ => self.of_table(),
         }
     }
 
     /// Queries that only make sense over a table.
     fn of_table(&mut self) -> Relation {
-        match self.random.random_range(0..4) {
+        match self.random.random_range(0..5) {
             0 | 1 => self.unnest(),
-            2 => self.window_aggregate(),
+            2 | 3 => self.window_aggregate(),
             _ => self.interval_join(),
         }
     }
@@ -84,6 +84,16 @@ impl<'r> Writer<'r> {
             return table_relation(table);
         }
         self.query(levels)
+    }
+
+    /// Two inputs; sometimes twice the same.
+    fn two_inputs(&mut self, levels: usize) -> (Relation, Relation) {
+        let left = self.input(levels);
+        let right = match self.chance(0.12) {
+            true => left.clone(),
+            false => self.input(levels),
+        };
+        (left, right)
     }
 
     /// A table for which something holds, or any.
@@ -182,7 +192,7 @@ impl<'r> Writer<'r> {
     fn around(&mut self, before: String, input: &Relation, behind: String) -> String {
         let alias = self.name("r");
         if input.is_table {
-            return format!("{before}{}{behind}", self.from_as(input, &alias));
+            return format!("{before}{}{behind}", self.read_as(input, &alias));
         }
         self.parts += 1;
         let number = self.parts;
@@ -225,10 +235,10 @@ impl<'r> Writer<'r> {
     /// The relation as an item of FROM. A table with an array is read without it.
     fn from(&mut self, relation: &Relation) -> String {
         let alias = self.name("r");
-        self.from_as(relation, &alias)
+        self.read_as(relation, &alias)
     }
 
-    fn from_as(&mut self, relation: &Relation, alias: &str) -> String {
+    fn read_as(&mut self, relation: &Relation, alias: &str) -> String {
         match (relation.is_table, &relation.array) {
             (true, None) => format!("{} AS {alias}", relation.sql),
             (true, Some(_)) => {

@@ -9,13 +9,19 @@ use volley::plan::logical::{LogicalPlan, Statement};
 use volley::sql::{Session, StatementResult};
 use volley::testing::case::Step;
 use volley::testing::{TestBench, TestConnector, Way};
-use volley::types::{LogicalType, Schema};
+use volley::types::{LogicalType, Schema, TypeRoot};
 
 use super::column::Kind;
 use super::draft;
 use super::query::{Relation, Writer};
 use super::tables::{Change, Table, fold, random_history, random_tables};
 use super::twin::{Row, Unclear, evaluate};
+
+/// Options by key, as by SET.
+type Options = Vec<(String, String)>;
+
+/// Steps, each before the change of a number.
+type Events = Vec<(usize, Step)>;
 
 /// Everything that a seed decides.
 #[derive(Debug, Clone)]
@@ -26,9 +32,9 @@ pub(super) struct Scenario {
     /// The query, with parts that can be left out.
     pub(super) draft: String,
     pub(super) sink: Sink,
-    pub(super) set: Vec<(String, String)>,
+    pub(super) set: Options,
     /// What happens beside the rows, before the change of that number.
-    pub(super) events: Vec<(usize, Step)>,
+    pub(super) events: Events,
     pub(super) way: Way,
 }
 
@@ -60,7 +66,22 @@ impl Scenario {
         let levels = *[1, 1, 2, 2, 3, 3, 4].choose(&mut random).unwrap_or(&1);
         let relation = Writer::new(&mut random, &tables).query(levels);
         let sink = random_sink(&mut random, &relation);
-        let (set, events) = random_run(&mut random, history.len());
+        let scenario = Scenario {
+            seed,
+            draft: relation.sql,
+            sink,
+            set: vec![],
+            events: vec![],
+            way: Way::Base,
+            tables,
+            history,
+        };
+        scenario.run_as(random.random())
+    }
+
+    /// The same tables, changes and query, run in another way.
+    pub(super) fn run_as(mut self, seed: u64) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed);
         let ways = [
             Way::Random,
             Way::Random,
@@ -69,16 +90,9 @@ impl Scenario {
             Way::Size1,
             Way::Mixed,
         ];
-        Scenario {
-            seed,
-            draft: relation.sql,
-            sink,
-            set,
-            events,
-            way: *ways.choose(&mut random).unwrap_or(&Way::Base),
-            tables,
-            history,
-        }
+        self.way = *ways.choose(&mut random).unwrap_or(&Way::Base);
+        (self.set, self.events) = random_run(&mut random, self.history.len());
+        self
     }
 
     /// The statements, and the plan of the query. Fails where the engine refuses the query.
@@ -189,9 +203,13 @@ fn keyed(select: &str, schema: &Schema, key: &[usize]) -> String {
 }
 
 fn kind_of(logical_type: &LogicalType) -> Option<Kind> {
-    Kind::ALL
-        .into_iter()
-        .find(|kind| kind.to_string() == logical_type.root.to_string())
+    match &logical_type.root {
+        TypeRoot::Timestamp(_) => Some(Kind::Time),
+        root if root.is_string() => Some(Kind::Text),
+        root => Kind::ALL
+            .into_iter()
+            .find(|kind| kind.to_string() == root.to_string()),
+    }
 }
 
 fn random_sink(random: &mut SmallRng, relation: &Relation) -> Sink {
@@ -216,10 +234,7 @@ fn random_sink(random: &mut SmallRng, relation: &Relation) -> Sink {
 }
 
 /// Options, and what happens beside the rows.
-fn random_run(
-    random: &mut SmallRng,
-    changes: usize,
-) -> (Vec<(String, String)>, Vec<(usize, Step)>) {
+fn random_run(random: &mut SmallRng, changes: usize) -> (Options, Events) {
     let mut set: Vec<(&str, String)> = Vec::new();
     if random.random_bool(0.6) {
         set.push((
@@ -232,6 +247,9 @@ fn random_run(
         set.push(("table.exec.mini-batch.allow-latency", "1 s".to_string()));
         let size: u32 = *[1, 2, 3, 5, 100].choose(random).unwrap_or(&1);
         set.push(("table.exec.mini-batch.size", size.to_string()));
+    }
+    if random.random_bool(0.3) {
+        set.push(("table.optimizer.multi-join.enabled", "true".to_string()));
     }
     let phases = ["AUTO", "ONE_PHASE", "TWO_PHASE"]
         .choose(random)

@@ -88,9 +88,11 @@ impl Table {
             ("d", Kind::Decimal),
             ("x", Kind::Double),
             ("f", Kind::Boolean),
+            ("small", Kind::SmallInt),
+            ("day", Kind::Date),
         ];
         for (name, kind) in others {
-            if random.random_bool(0.45) {
+            if random.random_bool(0.35) {
                 add(name, kind, mode == Mode::Upsert || random.random_bool(0.8));
             }
         }
@@ -253,11 +255,11 @@ pub(super) fn random_history(random: &mut SmallRng, tables: &[Table]) -> Vec<Cha
         })
         .collect();
     let mut history = Vec::new();
-    let (most_runs, longest) = *[(4, 3), (10, 3), (14, 5)]
+    let (most_runs, longest) = *[(4, 3), (12, 4), (20, 5)]
         .choose(random)
-        .unwrap_or(&(10, 3));
+        .unwrap_or(&(12, 4));
     let mut tick = 0;
-    for _ in 0..random.random_range(0..=most_runs) {
+    for _ in 0..random.random_range(most_runs / 3..=most_runs) {
         let number = random.random_range(0..tables.len());
         for _ in 0..random.random_range(1..=longest) {
             tick += 1;

@@ -10,6 +10,7 @@ mod join;
 mod over;
 mod set_operation;
 mod sort;
+mod tests;
 mod unnest;
 mod window;
 
@@ -70,10 +71,10 @@ pub(super) fn evaluate(plan: &LogicalPlan, tables: &Tables) -> Result<Vec<Row>, 
         LogicalPlan::Join(node) => join::join(node, of(&node.left)?, of(&node.right)?)?,
         LogicalPlan::Over(node) => over::over(node, of(&node.input)?)?,
         LogicalPlan::Sort(node) => sort::sort(node, of(&node.input)?)?,
-        LogicalPlan::Match(_) => unreachable!("no query of the generator matches patterns"),
         LogicalPlan::SetOperation(node) => {
             set_operation::set_operation(node, of(&node.left)?, of(&node.right)?)
         }
+        LogicalPlan::Match(_) => return Err(Unclear::Unknown("MATCH_RECOGNIZE")),
     };
     if rows.len() > MOST_ROWS {
         return Err(Unclear::TooLarge);

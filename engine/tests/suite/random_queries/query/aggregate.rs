@@ -22,6 +22,14 @@ impl Writer<'_> {
             .iter()
             .map(|key| (key.name.clone(), key.clone()))
             .unzip();
+        if let Some(key) = keys
+            .choose(self.random)
+            .filter(|_| self.random.random_bool(0.25))
+        {
+            let (item, column) = self.call_of_key(key);
+            items.push(item);
+            columns.push(column);
+        }
         for _ in 0..self.random.random_range(1..=3) {
             let (item, column) = self.aggregate_call(&plain);
             items.push(item);
@@ -58,6 +66,21 @@ impl Writer<'_> {
             inserts_only: false,
             array: None,
         }
+    }
+
+    /// An aggregate that depends on the order of rows, over a column that is one value in each group.
+    fn call_of_key(&mut self, key: &Column) -> (String, Column) {
+        let name = self.name("a");
+        let calls = ["FIRST_VALUE", "LAST_VALUE", "LISTAGG", "LISTAGG", "LISTAGG"];
+        let known = if key.kind == Kind::Text { 5 } else { 2 };
+        let call = calls[..known].choose(self.random).unwrap_or(&"LAST_VALUE");
+        let column = Column {
+            name: name.clone(),
+            kind: key.kind,
+            nullable: true,
+            is_rowtime: false,
+        };
+        (format!("{call}({}) AS {name}", key.name), column)
     }
 
     fn group_by(&mut self, keys: &[Column], has_sets: bool) -> String {
@@ -116,6 +139,15 @@ impl Writer<'_> {
         };
         match (self.random.random_range(0..8), number) {
             (0, _) => ("COUNT(*)".to_string(), result(Kind::BigInt, false)),
+            (1, _) if self.random.random_bool(0.2) => {
+                let other = columns
+                    .choose(self.random)
+                    .map_or("", |column| &column.name);
+                (
+                    format!("COUNT(DISTINCT {}, {other})", any.name),
+                    result(Kind::BigInt, false),
+                )
+            }
             (1 | 2, _) => (
                 format!("COUNT({distinct}{})", any.name),
                 result(Kind::BigInt, false),

@@ -10,7 +10,7 @@ impl Writer<'_> {
     /// A condition in which the parts behind AND can be left out.
     pub(super) fn condition(&mut self, columns: &[Column]) -> String {
         let mut condition = self.predicate(columns, 2);
-        while self.chance(0.3) {
+        while self.chance(0.2) {
             let more = self.predicate(columns, 1);
             condition += &self.part(format!(" AND {more}"));
         }
@@ -131,7 +131,7 @@ impl Writer<'_> {
             }
             (Kind::Boolean, 0) => format!("(NOT {a})"),
             (Kind::Boolean, _) => format!("({})", self.predicate(columns, 0)),
-            (Kind::Time, _) => a,
+            (Kind::SmallInt | Kind::Date | Kind::Time, _) => a,
         }
     }
 }

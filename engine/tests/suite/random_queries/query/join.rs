@@ -9,7 +9,7 @@ use super::{Relation, Writer};
 
 impl Writer<'_> {
     pub(super) fn join(&mut self, levels: usize) -> Relation {
-        let (left, right) = (self.input(levels), self.input(levels));
+        let (left, right) = self.two_inputs(levels);
         let (l, r) = (self.name("r"), self.name("r"));
         let join = [
             "JOIN",
@@ -45,7 +45,7 @@ impl Writer<'_> {
         let keys = pairs
             .filter_map(|key| key.into_iter().map(place).collect())
             .collect();
-        let (from, with) = (self.from_as(&left, &l), self.from_as(&right, &r));
+        let (from, with) = (self.read_as(&left, &l), self.read_as(&right, &r));
         let join_part = self.part(format!(" {join} {with}{on}"));
         Relation {
             sql: format!("SELECT {} FROM {from}{join_part}", self.list(&items)),
@@ -131,12 +131,11 @@ impl Writer<'_> {
     }
 
     pub(super) fn semi_join(&mut self, levels: usize) -> Relation {
-        let left = self.input(levels);
-        let right = self.input(levels);
+        let (left, right) = self.two_inputs(levels);
         let (l, r) = (self.name("r"), self.name("r"));
         let (a, b) = (qualified(&left, &l), qualified(&right, &r));
-        let from = self.from_as(&left, &l);
-        let inner = self.from_as(&right, &r);
+        let from = self.read_as(&left, &l);
+        let inner = self.read_as(&right, &r);
         let not = if self.chance(0.4) { "NOT " } else { "" };
         let is_in = self.chance(0.5);
         let condition = match is_in {
@@ -221,7 +220,7 @@ impl Writer<'_> {
             self.random.random_range(0..9),
         );
         let (items, columns, _) = self.both_sides(&left, &right, (&l, &r));
-        let (from, with) = (self.from_as(&left, &l), self.from_as(&right, &r));
+        let (from, with) = (self.read_as(&left, &l), self.read_as(&right, &r));
         Relation {
             sql: format!(
                 "SELECT {} FROM {from} {join} {with} ON {on} AND {l}.{} BETWEEN {r}.{} - INTERVAL '{before}' SECOND \

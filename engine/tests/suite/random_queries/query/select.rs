@@ -10,12 +10,13 @@ use super::{Relation, Writer};
 impl Writer<'_> {
     pub(super) fn select(&mut self, levels: usize) -> Relation {
         let input = self.input(levels);
-        let filter = match self.chance(0.75) {
-            true => {
+        let filter = match self.random.random_range(0..10) {
+            0..5 => {
                 let condition = self.condition(&input.columns);
                 self.part(format!(" WHERE {condition}"))
             }
-            false => String::new(),
+            5 => self.scalar_filter(&input, levels),
+            _ => String::new(),
         };
         let (items, columns, kept) = self.items(&input);
         Relation {
@@ -26,6 +27,26 @@ impl Writer<'_> {
             inserts_only: input.inserts_only,
             array: None,
         }
+    }
+
+    /// A comparison with what a subquery gives: an aggregate of other rows, or of those with an equal column.
+    fn scalar_filter(&mut self, input: &Relation, levels: usize) -> String {
+        let other = self.input(levels);
+        let Some(value) = self.column_of(&other.columns, |column| {
+            input.columns.iter().any(|own| own.kind == column.kind)
+        }) else {
+            return String::new();
+        };
+        let own = self.column_of(&input.columns, |column| column.kind == value.kind);
+        let own = own.expect("a column of the kind");
+        let function = ["MIN", "MAX"].choose(self.random).unwrap_or(&"MAX");
+        let operator = self.comparison();
+        let alias = self.name("r");
+        let from = self.read_as(&other, &alias);
+        self.part(format!(
+            " WHERE {} {operator} (SELECT {function}({alias}.{}) FROM {from})",
+            own.name, value.name
+        ))
     }
 
     /// Most columns, and perhaps values computed of them. Also which columns stay, at the positions of the new ones.

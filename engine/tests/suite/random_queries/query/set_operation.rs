@@ -8,7 +8,7 @@ use super::{Relation, Writer};
 
 impl Writer<'_> {
     pub(super) fn set_operation(&mut self, levels: usize) -> Relation {
-        let (left, right) = (self.input(levels), self.input(levels));
+        let (left, right) = self.two_inputs(levels);
         let kept = self.some_columns(left.columns.len(), 3);
         let columns: Vec<Column> = kept
             .iter()
