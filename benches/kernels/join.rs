@@ -62,6 +62,7 @@ fn operator(kind: JoinKind, left: &RowIdentity, right: &RowIdentity) -> JoinOper
         null_safe: vec![false],
         condition: None,
         output,
+        mini_batch_rows: None,
     };
     JoinOperator::new(spec).expect("the spec is right")
 }
@@ -79,7 +80,7 @@ fn run(operator: &mut JoinOperator, batches: Vec<(InputIndex, ChangelogBatch)>) 
             }
             match flow {
                 Flow::Done => break,
-                Flow::Blocked => {
+                Flow::Blocked | Flow::Waiting => {
                     flow = operator
                         .resume(&mut context, &mut out)
                         .expect("the rows are right");

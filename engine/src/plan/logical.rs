@@ -240,10 +240,10 @@ pub struct Join {
     pub as_of: Option<usize>,
     /// How long rows of the left and of the right side are remembered, from a STATE_TTL hint; milliseconds, 0 for ever.
     pub state_ttl_ms: [Option<u64>; 2],
-    /// Whether a MULTI_JOIN hint names all of its tables.
-    pub multi_join: bool,
     /// What a LOOKUP hint says about the right table.
     pub lookup_hint: Option<Box<LookupHint>>,
+    /// Whether a MULTI_JOIN hint names all of its tables.
+    pub multi_join: bool,
     /// Where JOIN stands in the SQL text.
     pub position: Position,
 }

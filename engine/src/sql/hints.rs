@@ -1,6 +1,5 @@
 //! Hints: a pass over the tokens takes `/*+ OPTIONS('k' = 'v') */` out before parsing and keeps it for the table before it, and
-//! `/*+ STATE_TTL('t' = '1 d') */` and `/*+ MULTI_JOIN(a, b, c) */` for the SELECT before it.
-//! `/*+ STATE_TTL('t' = '1 d') */` and `/*+ LOOKUP('table' = 't', …) */` for the SELECT before it.
+//! `/*+ STATE_TTL('t' = '1 d') */`, `/*+ LOOKUP('table' = 't', …) */` and `/*+ MULTI_JOIN(a, b, c) */` for the SELECT before it.
 //!
 //! To the grammar a hint is a comment. The binder asks by the place of a table's name or of SELECT; a hint that nobody asked
 //! for is an error, as is every kind of hint that is not supported.
@@ -37,10 +36,10 @@ enum HintKind {
     Options,
     /// Behind SELECT: how long the state of its tables is kept.
     StateTtl,
-    /// Behind SELECT: which tables are joined by one node.
-    MultiJoin,
     /// Behind SELECT: how a table is looked up.
     Lookup,
+    /// Behind SELECT: which tables are joined by one node.
+    MultiJoin,
 }
 
 /// The STATE_TTL hints of a SELECT: milliseconds by table.
@@ -98,21 +97,6 @@ impl Hints {
         Ok(state_ttl)
     }
 
-    /// Which tables a SELECT wants joined by one node; the first hint counts.
-    pub(super) fn multi_join_after(&self, select: Location, used: &UsedHints) -> MultiJoinTables {
-        let mut found: Option<MultiJoinTables> = None;
-        for (index, hint) in self.0.iter().enumerate() {
-            if hint.kind == HintKind::MultiJoin && hint.after == Some(select) {
-                used.0.borrow_mut().insert(index);
-                found.get_or_insert_with(|| MultiJoinTables {
-                    tables: hint.options.keys().cloned().collect(),
-                    position: hint.position,
-                });
-            }
-        }
-        found.unwrap_or_default()
-    }
-
     /// The options and the places of the LOOKUP hints behind a SELECT.
     pub(super) fn lookups_after(
         &self,
@@ -127,6 +111,21 @@ impl Hints {
             }
         }
         lookups
+    }
+
+    /// Which tables a SELECT wants joined by one node; the first hint counts.
+    pub(super) fn multi_join_after(&self, select: Location, used: &UsedHints) -> MultiJoinTables {
+        let mut found: Option<MultiJoinTables> = None;
+        for (index, hint) in self.0.iter().enumerate() {
+            if hint.kind == HintKind::MultiJoin && hint.after == Some(select) {
+                used.0.borrow_mut().insert(index);
+                found.get_or_insert_with(|| MultiJoinTables {
+                    tables: hint.options.keys().cloned().collect(),
+                    position: hint.position,
+                });
+            }
+        }
+        found.unwrap_or_default()
     }
 
     /// Refuses a hint that stands behind anything but a table.
@@ -150,13 +149,13 @@ impl Hint {
                 "the hint STATE_TTL does not follow SELECT",
                 "write it behind SELECT: SELECT /*+ STATE_TTL('t' = '1 d') */ … FROM t",
             ),
-            HintKind::MultiJoin => (
-                "the hint MULTI_JOIN does not follow SELECT",
-                "write it behind SELECT: SELECT /*+ MULTI_JOIN(a, b, c) */ … FROM a JOIN b … JOIN c …",
-            ),
             HintKind::Lookup => (
                 "the hint LOOKUP does not follow SELECT",
                 "write it behind SELECT: SELECT /*+ LOOKUP('table' = 'd', 'async' = 'true') */ … FROM l JOIN d …",
+            ),
+            HintKind::MultiJoin => (
+                "the hint MULTI_JOIN does not follow SELECT",
+                "write it behind SELECT: SELECT /*+ MULTI_JOIN(a, b, c) */ … FROM a JOIN b … JOIN c …",
             ),
         };
         Error::user(what).at(self.position).hint(mend)
@@ -258,8 +257,8 @@ fn check_name(name: &str, place: Option<SqlPosition>) -> Result<HintKind> {
     match upper.as_str() {
         "OPTIONS" => return Ok(HintKind::Options),
         "STATE_TTL" => return Ok(HintKind::StateTtl),
-        "MULTI_JOIN" => return Ok(HintKind::MultiJoin),
         "LOOKUP" => return Ok(HintKind::Lookup),
+        "MULTI_JOIN" => return Ok(HintKind::MultiJoin),
         _ => {}
     }
     if LATER.contains(&upper.as_str()) {

@@ -282,8 +282,8 @@ pub(super) fn join(
         condition,
         as_of,
         state_ttl_ms: [None; 2],
-        multi_join: false,
         lookup_hint: None,
+        multi_join: false,
         position,
     });
     let schema = plan.schema();

@@ -76,9 +76,9 @@ impl Binder<'_> {
         let select_at = select.select_token.0.span.start;
         let state_ttl = self.hints.state_ttl_after(select_at, &self.used_hints)?;
         self.apply_state_ttl(&mut relation.plan, &relation.scope, &state_ttl)?;
+        self.apply_lookup_hints(&mut relation.plan, &relation.scope, select_at)?;
         let multi_join = self.hints.multi_join_after(select_at, &self.used_hints);
         self.apply_multi_join(&mut relation.plan, &relation.scope, &multi_join)?;
-        self.apply_lookup_hints(&mut relation.plan, &relation.scope, select_at)?;
         let ttl_of_groups = state_ttl::of_aggregate(&relation.scope, &state_ttl);
         let relation = self.bind_where(relation, select.selection.as_ref(), environment)?;
         let values: Vec<&Expr> = select.projection.iter().filter_map(value_of).collect();

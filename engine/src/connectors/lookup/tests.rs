@@ -92,3 +92,30 @@ fn what_is_too_old_or_too_much_is_asked_for_again() {
     assert_eq!(count(&[1, 3], 103), 0);
     assert_eq!(count(&[2], 103), 1);
 }
+
+#[test]
+fn functions_that_block_answer_on_threads() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut function = on_threads(Arc::new(Counting(asked.clone())));
+    let mut start = |key: i64| {
+        let keys: ArrayRef = Arc::new(Int64Array::from(vec![key]));
+        let request = LookupRequest {
+            keys: &[keys],
+            now: ProcessingTime(0),
+        };
+        function.start(&request).unwrap()
+    };
+    let handles: Vec<_> = (0..20).map(&mut start).collect();
+    for (key, handle) in handles.into_iter().enumerate() {
+        assert_eq!(handle.wait().unwrap().of.len(), key);
+    }
+    let mut handle = start(3);
+    let found = loop {
+        match handle.poll() {
+            Some(found) => break found.unwrap(),
+            None => std::thread::yield_now(),
+        }
+    };
+    assert_eq!(found.of, [0, 0, 0]);
+    assert_eq!(asked.load(Ordering::Relaxed), 21);
+}

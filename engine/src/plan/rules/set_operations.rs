@@ -43,8 +43,8 @@ fn joined(operation: SetOperation) -> LogicalPlan {
         condition,
         as_of: None,
         state_ttl_ms: [None; 2],
-        multi_join: false,
         lookup_hint: None,
+        multi_join: false,
         position: operation.position,
     });
     let distinct = LogicalPlan::Aggregate(Aggregate {

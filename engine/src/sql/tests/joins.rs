@@ -189,6 +189,34 @@ fn subqueries_filter_their_own_rows() {
     );
 }
 
+#[test]
+fn lookup_hints_say_where_they_are_wrong() {
+    let refused_hint = |options: &str, words: &[&str]| {
+        let sql = format!(
+            "SELECT /*+ LOOKUP({options}) */ b.auction FROM bid b JOIN person ON b.bidder = person.id"
+        );
+        refused(&sql, "/*+", words);
+    };
+    refused_hint("'table' = 'x'", &["names \"x\"", "tables: b, person"]);
+    refused_hint("'table' = 'person'", &["not looked up", "FOR SYSTEM_TIME"]);
+    refused_hint("'async' = 'true'", &["which table"]);
+    refused_hint(
+        "'table' = 'b', 'timout' = '1 s'",
+        &["no option 'timout'", "'timeout'"],
+    );
+    refused_hint(
+        "'table' = 'b', 'async' = 'yes'",
+        &["'yes'", "true or false"],
+    );
+    refused_hint("'table' = 'b', 'timeout' = 'long'", &["a duration"]);
+    refused_hint("'table' = 'b', 'max-attempts' = '3'", &["retry-predicate"]);
+    refused(
+        "SELECT * FROM bid /*+ LOOKUP('table' = 'bid') */",
+        "/*+",
+        &["LOOKUP does not follow SELECT"],
+    );
+}
+
 /// The times of the sides of the joins of a query, from the outermost one on, left inputs first.
 fn times_of(sql: &str) -> Vec<[Option<u64>; 2]> {
     use crate::plan::logical::{LogicalPlan, Statement};

@@ -313,10 +313,10 @@ fn answers_come_out_of_order_only_where_it_is_allowed_and_not_across_watermarks(
         assert_eq!(run.text.lines, before);
         assert_eq!(run.rows(batch(&left(), "+I 3, 3")), Flow::Done);
         run.function.answer(2);
-        let _ = run.look();
+        assert_eq!(run.look(), Flow::Done);
         assert_eq!(run.text.lines, before, "behind the watermark");
         run.function.answer(0);
-        let _ = run.look();
+        assert_eq!(run.look(), Flow::Done);
         let last = ["+I 3, 3, three"];
         assert!(run.text.lines.ends_with(&last.map(String::from)));
         assert_eq!(run.text.lines.len(), 5);
@@ -350,7 +350,7 @@ fn rows_that_wait_are_asked_for_again_after_a_restore_and_watermarks_keep_their_
             Flow::Done
         );
         (0..again.function.asked().len()).for_each(|question| again.function.answer(question));
-        let _ = again.look();
+        assert_eq!(again.look(), Flow::Done);
         let expected = [
             "+I 1, 1, one",
             "-- watermark 4",
