@@ -63,13 +63,11 @@ impl Walk<'_> {
         progress: &mut Progress,
     ) {
         let mut pair = 0;
-        let mut event = candidates.first_event;
-        for end in &candidates.ends {
+        for (event, end) in (candidates.first_event..).zip(&candidates.ends) {
             self.pairs(changes, candidates, masks, pair..*end as usize, progress);
             self.end(&changes.events[event], progress.matches);
             *progress = Progress::default();
             pair = *end as usize;
-            event += 1;
         }
         let rest = pair..candidates.others.len();
         self.pairs(changes, candidates, masks, rest, progress);
