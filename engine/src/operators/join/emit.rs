@@ -63,10 +63,9 @@ impl Walk<'_> {
         progress: &mut Progress,
     ) {
         let mut pair = 0;
-        let ending = &changes.events[candidates.first_event..];
-        for (event, end) in ending.iter().zip(&candidates.ends) {
+        for (event, end) in (candidates.first_event..).zip(&candidates.ends) {
             self.pairs(changes, candidates, masks, pair..*end as usize, progress);
-            self.end(event, progress.matches);
+            self.end(&changes.events[event], progress.matches);
             *progress = Progress::default();
             pair = *end as usize;
         }

@@ -16,6 +16,7 @@ use crate::stream::{ChangelogBatch, hash_columns};
 use crate::types::{RowKind, RowKinds};
 
 /// What stays of a bundle.
+#[derive(Default)]
 pub(super) struct Folded {
     /// The rows that go.
     pub(super) retractions: Option<ChangelogBatch>,

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::fold::fold;
+use super::fold::{Folded, fold};
 use super::side::JoinSide;
 use super::withheld::Withheld;
 use crate::error::Result;
@@ -89,39 +89,38 @@ impl MiniBatch {
     /// Ends the bundle.
     pub(super) fn end(&mut self, sides: [&JoinSide; 2]) -> Result<()> {
         self.bundle.close();
+        if self.parts.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
         let (first, second) = (self.first, 1 - self.first);
-        let mut gone = Vec::new();
-        let mut come = Vec::new();
-        for input in [first, second] {
-            let parts = std::mem::take(&mut self.parts[input]);
-            let Some(part) = parts.first() else {
-                continue;
-            };
-            let rows = concat_batches(&part.rows.schema(), &parts)?;
-            let folded = fold(sides[input], &self.null_safe, rows)?;
-            let step = |rows: ChangelogBatch, withholds: bool| Step::Rows {
+        let of_first = self.folded(first, sides[first])?;
+        let of_second = self.folded(second, sides[second])?;
+        let rows = |input: usize, rows: Option<ChangelogBatch>, withholds: bool| {
+            rows.map(|rows| Step::Rows {
                 input,
                 rows,
                 withholds,
-            };
-            gone.extend(folded.retractions.map(|rows| step(rows, false)));
-            let withholds = self.keeps_first && input == first;
-            let rows = folded.accumulations.map(|rows| step(rows, withholds));
-            come.push((input, rows));
-        }
-        let is_empty = come.is_empty();
-        self.steps.extend(gone);
-        let mut come_of = |input: usize| {
-            let at = come.iter_mut().find(|(of, _)| *of == input);
-            at.and_then(|(_, step)| step.take())
+            })
         };
-        let steps = [come_of(first), come_of(second)];
-        if !is_empty {
-            for (step, settled) in steps.into_iter().zip([second, first]) {
-                self.steps.extend(step);
-                self.steps.push_back(Step::Settle(settled));
-            }
-        }
+        let steps = [
+            rows(first, of_first.retractions, false),
+            rows(second, of_second.retractions, false),
+            rows(first, of_first.accumulations, self.keeps_first),
+            Some(Step::Settle(second)),
+            rows(second, of_second.accumulations, false),
+            Some(Step::Settle(first)),
+        ];
+        self.steps.extend(steps.into_iter().flatten());
         Ok(())
+    }
+
+    /// The net change of an input in the bundle.
+    fn folded(&mut self, input: usize, side: &JoinSide) -> Result<Folded> {
+        let parts = std::mem::take(&mut self.parts[input]);
+        let Some(part) = parts.first() else {
+            return Ok(Folded::default());
+        };
+        let rows = concat_batches(&part.rows.schema(), &parts)?;
+        fold(side, &self.null_safe, rows)
     }
 }

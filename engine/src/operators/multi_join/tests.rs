@@ -79,7 +79,7 @@ fn left(joined_to: usize) -> Level {
     }
 }
 
-/// Three inputs: the second and the third one alike behind `right`.
+/// Three inputs, of which equal rows are counted.
 fn checked(levels: [Level; 2], stream: &str, expected: &str) {
     let inputs = [(); 3].map(|()| side(RowIdentity::WholeRow));
     let make = || MultiJoinOperator::new(spec(&inputs, &levels)).unwrap();

@@ -74,10 +74,7 @@ impl Walk<'_> {
     fn stored(&self, from: &Combinations) -> Result<(Combinations, usize)> {
         let side = &self.sides[from.level];
         let now = self.ctx.processing_time();
-        let candidates = self.candidates(from, |event, id| {
-            let _ = event;
-            side.is_alive(id, now)
-        });
+        let candidates = self.candidates(from, |_, id| side.is_alive(id, now));
         let mask = self.mask(from, &candidates, Of::State)?;
         let is_left = self.level(from.level).is_some_and(|level| level.is_left);
         let mut next = from.next();
