@@ -413,6 +413,24 @@ impl LogicalPlan {
     }
 }
 
+impl LogicalPlan {
+    /// How many columns its rows have.
+    pub fn width(&self) -> usize {
+        match self {
+            LogicalPlan::Scan(scan) => scan.table.columns.len(),
+            LogicalPlan::Project(project) => project.expressions.len(),
+            LogicalPlan::Filter(filter) => filter.input.width(),
+            LogicalPlan::Sort(sort) => sort.input.width(),
+            LogicalPlan::RowNumber(number) => number.input.width() + 1,
+            LogicalPlan::WindowTableFunction(function) => function.input.width() + 3,
+            LogicalPlan::Over(over) => over.input.width() + over.calls.len(),
+            LogicalPlan::Join(join) if join.kind.is_left_only() => join.left.width(),
+            LogicalPlan::Join(join) => join.left.width() + join.right.width(),
+            other => other.schema().len(),
+        }
+    }
+}
+
 impl WindowTableFunction {
     /// The input's columns, then the window's.
     pub fn schema(&self) -> Schema {

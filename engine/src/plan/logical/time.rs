@@ -31,7 +31,7 @@ pub(super) fn kept_times(join: &Join, left: &Schema, right: &Schema) -> std::ops
     if join.as_of.is_some() {
         return 0..left.len();
     }
-    if is_window_join(&join.left, &join.right, &join.condition, left.len()) {
+    if joined_bounds(join).is_some() {
         return both;
     }
     match time_bounds(&join.condition, left, right) {
@@ -259,19 +259,13 @@ fn interval_ms(expression: &Expression) -> Option<i64> {
     }
 }
 
-/// Whether both sides are windowed and the condition asks for equal window_start and window_end.
-fn is_window_join(
-    left: &LogicalPlan,
-    right: &LogicalPlan,
-    condition: &Expression,
-    left_width: usize,
-) -> bool {
-    let (Some(left_bounds), Some(right_bounds)) = (window_bounds(left), window_bounds(right))
-    else {
-        return false;
-    };
-    let equal = |left: usize, right: usize| equates(condition, left, right + left_width);
-    equal(left_bounds.0, right_bounds.0) && equal(left_bounds.1, right_bounds.1)
+/// The left window columns of a window join: both sides are windowed and the condition asks for equal window_start and window_end.
+fn joined_bounds(join: &Join) -> Option<(usize, usize)> {
+    let left = window_bounds(&join.left)?;
+    let right = window_bounds(&join.right)?;
+    let width = join.left.width();
+    let equal = |left: usize, right: usize| equates(&join.condition, left, right + width);
+    (equal(left.0, right.0) && equal(left.1, right.1)).then_some(left)
 }
 
 /// Whether two columns are equal wherever the condition holds.
@@ -307,7 +301,7 @@ pub(crate) fn window_bounds(plan: &LogicalPlan) -> Option<(usize, usize)> {
     match plan {
         LogicalPlan::Match(_) => None,
         LogicalPlan::WindowTableFunction(function) => {
-            let columns = function.input.schema().len();
+            let columns = function.input.width();
             Some((columns, columns + 1))
         }
         LogicalPlan::Filter(filter) => window_bounds(&filter.input),
@@ -332,13 +326,7 @@ pub(crate) fn window_bounds(plan: &LogicalPlan) -> Option<(usize, usize)> {
             };
             Some((place_of(bounds.0)?, place_of(bounds.1)?))
         }
-        LogicalPlan::Join(join) => is_window_join(
-            &join.left,
-            &join.right,
-            &join.condition,
-            join.left.schema().len(),
-        )
-        .then(|| window_bounds(&join.left))?,
+        LogicalPlan::Join(join) => joined_bounds(join),
         LogicalPlan::Over(over) => window_bounds(&over.input),
         LogicalPlan::Sort(sort) => window_bounds(&sort.input),
         LogicalPlan::Scan(_)
