@@ -79,7 +79,7 @@ fn run(operator: &mut JoinOperator, batches: Vec<(InputIndex, ChangelogBatch)>) 
             }
             match flow {
                 Flow::Done => break,
-                Flow::Blocked => {
+                Flow::Blocked | Flow::Waiting => {
                     flow = operator
                         .resume(&mut context, &mut out)
                         .expect("the rows are right");

@@ -76,7 +76,7 @@ fn run(mut operator: OverAggregateOperator, batches: &[(ChangelogBatch, EventTim
             while out.pop().is_some() {}
             match flow.expect("rows are released") {
                 Flow::Done => break,
-                Flow::Blocked => flow = operator.resume(&mut ctx, &mut out),
+                Flow::Blocked | Flow::Waiting => flow = operator.resume(&mut ctx, &mut out),
             }
         }
     }

@@ -113,7 +113,7 @@ impl Driver {
             }
             match flow {
                 Flow::Done => return,
-                Flow::Blocked => {
+                Flow::Blocked | Flow::Waiting => {
                     flow = operator
                         .resume(&mut self.context, &mut self.out)
                         .expect("the rows are right");
