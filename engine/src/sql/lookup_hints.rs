@@ -88,7 +88,7 @@ fn give(
 
 fn not_looked_up(table: &str, scope: &Scope) -> Error {
     let tables = scope.tables();
-    if tables.iter().any(|known| *known == table) {
+    if tables.contains(&table) {
         return Error::user(format!(
             "the hint LOOKUP names \"{table}\", which is not looked up in this FROM"
         ))

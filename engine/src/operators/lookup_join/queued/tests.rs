@@ -156,12 +156,13 @@ fn without_order_rows_overtake_those_that_wait_but_no_watermark() {
     );
 }
 
-type Answer = Sender<Result<LookupRows>>;
+/// The keys of a question, and who waits for the answer.
+type Open = (Vec<i32>, Option<Sender<Result<LookupRows>>>);
 
 /// A table that answers when the test says so.
 #[derive(Clone, Default)]
 struct OnCommand {
-    open: Arc<Mutex<Vec<(Vec<i32>, Option<Answer>)>>>,
+    open: Arc<Mutex<Vec<Open>>>,
 }
 
 struct Waiting(Receiver<Result<LookupRows>>, AtomicBool);
