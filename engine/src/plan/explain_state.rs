@@ -9,7 +9,7 @@ use super::logical::OverFrame;
 use super::nodes::*;
 use crate::config::SessionConfig;
 use crate::functions::AggregateCall;
-use crate::types::{Schema, TypeRoot};
+use crate::types::{RowKind, Schema, TypeRoot};
 
 /// A hash slot and the hash of a key.
 const KEY_BYTES: usize = 28;
@@ -298,7 +298,10 @@ impl StateExplainer<'_> {
             return None;
         };
         let input = self.query_of(node);
-        if table.primary_key.is_empty() || input.changelog_mode.is_insert_only() {
+        if table.primary_key.is_empty()
+            || sink.changelog_mode.contains(RowKind::UpdateBefore)
+            || input.changelog_mode.is_insert_only()
+        {
             return None;
         }
         let mut wanted = table.primary_key.clone();
