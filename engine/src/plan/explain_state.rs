@@ -1,7 +1,7 @@
 //! EXPLAIN STATE: what each stateful operator keeps, per what key, until when, and about how much a million keys weigh.
 //!
 //! The estimate is made of the widths of what is kept (texts count as 20 bytes, collections as 100) and of what finding it again
-//! costs. Warnings name state that nothing ever bounds and sinks whose primary key is not the query's key.
+//! costs, twice, as columns and tables grow by doubling; benches/state_memory.py measures. Warnings name state that nothing ever bounds and sinks whose primary key is not the query's key.
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan};
 use super::explain::describe;
@@ -17,6 +17,8 @@ const KEY_BYTES: usize = 28;
 const ROW_BYTES: usize = 40;
 /// A node of an ordered map.
 const ORDERED_BYTES: usize = 48;
+/// How much more is held than used.
+const GROWTH: usize = 2;
 
 /// One thing that an operator keeps.
 struct Kept {
@@ -88,7 +90,8 @@ impl Kept {
         };
         format!(
             "  keeps {}{per}, {until}; about {} MB per million\n",
-            self.what, self.bytes
+            self.what,
+            self.bytes.saturating_mul(GROWTH)
         )
     }
 
@@ -253,7 +256,7 @@ impl StateExplainer<'_> {
         let kept = sides.map(|((input, side), number)| {
             let until = Until::TimeToLive(side.state_ttl_ms.unwrap_or(self.ttl_ms));
             let what = match input.upsert_key() {
-                Some(_) => format!("the row of input {number}"),
+                Some(_) => format!("each row of input {number}"),
                 None => format!("each different row of input {number} with its count"),
             };
             let bytes = KEY_BYTES + ROW_BYTES + width(&input.schema);

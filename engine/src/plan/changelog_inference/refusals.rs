@@ -91,7 +91,7 @@ fn mend(node: &ExecNode, only_deletes: bool) -> &'static str {
             "write to a table that takes updates, or make the query append-only (aggregate by window)"
         }
         ExecNodeKind::OverAggregate(_) => {
-            "aggregate the updating table by window first, or order the OVER window by a column that is no time attribute"
+            "aggregate the updating table by window first, or read it from an append-only source"
         }
         ExecNodeKind::IntervalJoin(_) => {
             "join with a regular join (cast the time attributes to TIMESTAMP), or read both sides from append-only sources"

@@ -9,7 +9,7 @@ use crate::plan::logical_graph::LogicalId;
 use crate::plan::nodes::RankRange;
 use crate::plan::physical::Planner;
 use crate::plan::relation::{Pending, PendingRank, Relation, column_of};
-use crate::plan::row_logic::{conjuncts, reindex};
+use crate::plan::row_logic::{conjuncts, reindex, substitute};
 use crate::types::{Field, LogicalType, SortKey, TypeRoot};
 
 impl Planner<'_> {
@@ -56,6 +56,23 @@ impl Planner<'_> {
         Ok(relation)
     }
 
+    /// No row has a number in an empty range.
+    fn no_rows(&self, mut relation: Relation, number: usize) -> Relation {
+        let base = &self.builder.node(relation.base).schema;
+        let bigint = LogicalType::not_null(TypeRoot::BigInt);
+        let column = |index: usize| match index == number {
+            true => Expression::literal(Literal::Integer(0), bigint.clone()),
+            false => column_of(base, index),
+        };
+        for expression in relation.columns.iter_mut().flatten() {
+            *expression = substitute(expression, &column);
+        }
+        let never = LogicalType::not_null(TypeRoot::Boolean);
+        relation.condition = Some(Expression::literal(Literal::Boolean(false), never));
+        relation.pending = Pending::Nothing;
+        relation
+    }
+
     /// A filter over a ROW_NUMBER: the parts that bound the number choose the ranks, the others stay.
     pub(crate) fn filter_ranked(
         &mut self,
@@ -69,6 +86,9 @@ impl Planner<'_> {
             if !bounds.narrow(&part, number) {
                 relation.and(part);
             }
+        }
+        if bounds.end.is_some_and(|end| end < bounds.start) {
+            return Ok(self.no_rows(relation, number));
         }
         let Some(range) = bounds.range(&rank)? else {
             return Ok(relation);
@@ -234,9 +254,6 @@ impl RankBounds {
                 _ => Err(several_ends(rank)),
             };
         };
-        if end < self.start {
-            return Err(never_true(rank, self.start, end));
-        }
         let (start, end) = (self.start as u64, end as u64);
         Ok(Some(RankRange::Constant { start, end }))
     }
@@ -367,13 +384,4 @@ fn several_ends(rank: &PendingRank) -> Error {
     ))
     .at(rank.position.0)
     .hint(format!("leave one of them: AND {} <= n", rank.name))
-}
-
-fn never_true(rank: &PendingRank, start: i64, end: i64) -> Error {
-    Error::user(format!(
-        "the condition on {} is never true: no row has a number from {start} to {end}",
-        rank.name
-    ))
-    .at(rank.position.0)
-    .hint("the first row has the number 1")
 }
