@@ -106,9 +106,10 @@ fn mend(node: &ExecNode, only_deletes: bool) -> &'static str {
 /// The node behind exchanges and calcs that began to give what is refused.
 fn first_producer<'a>(plan: &'a ExecPlan, node: &'a ExecNode) -> &'a ExecNode {
     match node.kind {
-        ExecNodeKind::Exchange(_) | ExecNodeKind::Calc(_) | ExecNodeKind::WatermarkAssigner(_) => {
-            first_producer(plan, plan.node(node.inputs[0]))
-        }
+        ExecNodeKind::Exchange(_)
+        | ExecNodeKind::Calc(_)
+        | ExecNodeKind::WatermarkAssigner(_)
+        | ExecNodeKind::MiniBatchAssigner(_) => first_producer(plan, plan.node(node.inputs[0])),
         _ => node,
     }
 }
