@@ -23,6 +23,7 @@ mod lookup_join;
 mod match_recognize;
 mod mini_batch_assigner;
 mod multi_join;
+mod null_times;
 mod operator;
 mod output;
 mod over_aggregate;

@@ -14,16 +14,17 @@ mod values;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{self, SortColumn, SortOptions};
 use arrow::datatypes::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 
 use self::matcher::{Candidate, KeyMatcher, Match};
 use self::values::MatchValues;
-use super::context::count;
-use super::over_aggregate::{Waiting, WaitingRow};
+use super::null_times::without_null_times;
+
+use super::over_aggregate::{Waiting, WaitingRow, late_rows};
 use super::window_buffer::OUTPUT_ROWS;
-use super::{Context, Flow, InputIndex, LateRows, Operator, Output, key_hashes};
+use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, Expression, ExpressionContext, RowContext, compile};
 use crate::functions::{MatchPattern, Navigation};
@@ -333,14 +334,7 @@ impl MatchOperator {
         let Some(column) = self.spec.time_column else {
             return Ok(batch);
         };
-        let times = batch.rows.column(column);
-        if times.null_count() == 0 {
-            return Ok(batch);
-        }
-        let metrics = ctx.metrics();
-        count(&metrics.null_row_time_records_dropped, times.null_count());
-        let present = compute::is_not_null(times)?;
-        Ok(batch.filter(&present)?.0)
+        without_null_times(ctx, batch, column)
     }
 }
 
@@ -350,15 +344,6 @@ fn row_context(ctx: &Context) -> RowContext<'static> {
         watermark: ctx.watermark(),
         ..RowContext::START
     }
-}
-
-fn late_rows(
-    rows: &RecordBatch,
-    late: &[bool],
-    watermarks: &[EventTime],
-    out: &Output,
-) -> Result<LateRows> {
-    super::over_aggregate::late_rows(rows, late, watermarks, out)
 }
 
 /// Columns of values, of which some are not computed: those are NULL.

@@ -20,8 +20,7 @@ mod waiting;
 use std::collections::VecDeque;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, TimestampMillisecondArray,
-    UInt32Array,
+    ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, TimestampMillisecondArray, UInt32Array,
 };
 use arrow::compute;
 use arrow::datatypes::SchemaRef;
@@ -29,7 +28,7 @@ use arrow::datatypes::SchemaRef;
 use self::frames::Frames;
 use self::keys::Keys;
 pub(super) use self::waiting::{Waiting, WaitingRow};
-use super::context::count;
+use super::null_times::without_null_times;
 use super::window_buffer::OUTPUT_ROWS;
 use super::{Context, Flow, InputIndex, LateRows, Operator, Output, key_hashes};
 use crate::error::Result;
@@ -343,14 +342,7 @@ impl OverAggregateOperator {
         let Some(column) = self.spec.time_column else {
             return Ok(batch);
         };
-        let times = batch.rows.column(column);
-        if times.null_count() == 0 {
-            return Ok(batch);
-        }
-        let metrics = ctx.metrics();
-        count(&metrics.null_row_time_records_dropped, times.null_count());
-        let present = compute::is_not_null(times)?;
-        Ok(batch.filter(&present)?.0)
+        without_null_times(ctx, batch, column)
     }
 }
 

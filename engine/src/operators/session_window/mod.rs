@@ -15,13 +15,13 @@ pub use window_aggregate::SessionWindowAggregateOperator;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use arrow::array::{Array, RecordBatch, TimestampMillisecondArray, UInt32Array};
+use arrow::array::{RecordBatch, TimestampMillisecondArray, UInt32Array};
 use arrow::compute;
 
 use self::sessions::{LATE, Sessions};
+use super::null_times::without_null_times;
 use super::window_aggregate::{millis, only_counted};
 use crate::error::Result;
-use crate::operators::context::count;
 use crate::operators::{Context, LateRows, Output};
 use crate::stream::{ChangelogBatch, KeyHashes, WatermarkSteps};
 use crate::types::EventTime;
@@ -52,16 +52,7 @@ impl SessionInput {
         let Some(column) = self.time_column else {
             return Ok(batch);
         };
-        let times = batch.rows.column(column);
-        if times.null_count() == 0 {
-            return Ok(batch);
-        }
-        count(
-            &ctx.metrics().null_row_time_records_dropped,
-            times.null_count(),
-        );
-        let (batch, _) = batch.filter(&compute::is_not_null(times)?)?;
-        Ok(batch)
+        without_null_times(ctx, batch, column)
     }
 
     fn hashes(&self, batch: &ChangelogBatch) -> Result<Vec<u64>> {

@@ -10,9 +10,9 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMillisecondAr
 use arrow::compute;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMillisecondType};
 
+use super::super::null_times::without_null_times;
 use super::grouped::KeyedColumns;
 use crate::error::{Error, Result};
-use crate::operators::context::count;
 use crate::operators::{Context, LateRows, Output};
 use crate::stream::{ChangelogBatch, KeyHashes, WatermarkSteps};
 use crate::types::EventTime;
@@ -82,16 +82,7 @@ impl SliceInput {
             SliceSource::Time(column, _) | SliceSource::Attached(_, column) => column,
             SliceSource::Processing(_) | SliceSource::Partial { .. } => return Ok(batch),
         };
-        let times = batch.rows.column(column);
-        if times.null_count() == 0 {
-            return Ok(batch);
-        }
-        count(
-            &ctx.metrics().null_row_time_records_dropped,
-            times.null_count(),
-        );
-        let (batch, _) = batch.filter(&compute::is_not_null(times)?)?;
-        Ok(batch)
+        without_null_times(ctx, batch, column)
     }
 
     /// Deals the rows of a batch by slice. There are no NULL times.
