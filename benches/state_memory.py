@@ -24,6 +24,9 @@ CREATE TABLE rows_in (
   'fields.k.kind' = 'sequence', 'fields.k.start' = '0', 'fields.k.end' = '{last}',
   'fields.v.min' = '0', 'fields.v.max' = '1000000', 'fields.text.length' = '20'
 );
+CREATE TABLE one_time (k BIGINT, at AS TO_TIMESTAMP_LTZ(1700000000000 + k, 3), WATERMARK FOR at AS at) WITH (
+  'connector' = 'datagen', 'number-of-rows' = '1', 'fields.k.min' = '-2', 'fields.k.max' = '-1'
+);
 CREATE TABLE one_row (k BIGINT, v BIGINT, text STRING) WITH (
   'connector' = 'datagen', 'number-of-rows' = '1', 'fields.k.min' = '-2', 'fields.k.max' = '-1', 'fields.text.length' = '20'
 );
@@ -54,6 +57,15 @@ OPERATORS = {
     "(SELECT k, MIN(v) AS s FROM rows_in GROUP BY k)) WHERE rn <= 10;",
     "Join, inner, one side": WHOLE + "INSERT INTO result SELECT r.k, r.v, r.text FROM rows_in AS r JOIN one_row AS o ON r.k = o.k;",
     "Join, left outer, left side": WHOLE + "INSERT INTO result SELECT r.k, r.v, o.text FROM rows_in AS r LEFT JOIN one_row AS o ON r.k = o.k;",
+    "Interval join, one side": COUNT + "INSERT INTO result SELECT r.k, r.v FROM rows_in AS r JOIN one_time AS o ON r.k = o.k "
+    "AND r.at BETWEEN o.at - INTERVAL '1' DAY AND o.at + INTERVAL '1' DAY;",
+    "Temporal join, versions, with the Deduplicate below": COUNT + "CREATE VIEW versions AS SELECT k, v, at FROM "
+    "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY at DESC) AS rn FROM rows_in) WHERE rn = 1;\n"
+    "INSERT INTO result SELECT o.k, r.v FROM one_time AS o JOIN versions FOR SYSTEM_TIME AS OF o.at AS r ON o.k = r.k;",
+    "SinkUpsertMaterializer, with the GroupAggregate below": "CREATE TABLE result (v BIGINT, n BIGINT, PRIMARY KEY (v) NOT ENFORCED) "
+    "WITH ('connector' = 'blackhole');\nINSERT INTO result SELECT MAX(v), COUNT(*) FROM rows_in GROUP BY k;",
+    "MATCH_RECOGNIZE, open matches": COUNT + "INSERT INTO result SELECT k, b FROM rows_in MATCH_RECOGNIZE (PARTITION BY k ORDER BY at "
+    "MEASURES B.v AS b PATTERN (A B) DEFINE B AS B.v > A.v);",
     "OVER, unbounded SUM": COUNT
     + "INSERT INTO result SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY at) FROM rows_in;",
     "TUMBLE of a day, COUNT": COUNT
