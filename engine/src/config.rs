@@ -250,6 +250,24 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "Whether sources of changes may repeat them (at-least-once delivery); then changes are compared with the last row of each primary key.",
     ),
     OptionSpec::new(
+        "state.backend.type",
+        OptionType::Text,
+        Some("hashmap"),
+        "Where keyed state lies: `hashmap`, in memory; `rocksdb`, in memory up to `state.backend.memory` and in RocksDB beyond it.",
+    ),
+    OptionSpec::new(
+        "state.backend.memory",
+        OptionType::MemorySize,
+        Some("1 gb"),
+        "How much memory keyed state may take in the process with the backend `rocksdb`: state at hand, RocksDB's cache and its write buffers together.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.incremental",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether a checkpoint stores what changed since the one before and refers to its files for the rest.",
+    ),
+    OptionSpec::new(
         "execution.checkpointing.interval",
         OptionType::Duration,
         Some("0 ms"),

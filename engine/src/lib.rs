@@ -20,6 +20,7 @@ pub mod plan;
 pub mod expr;
 pub mod functions;
 
+pub mod blobs;
 pub mod connectors;
 pub mod formats;
 

@@ -4,10 +4,12 @@
 
 mod coordinator;
 mod manifest;
+mod reader;
 mod snapshot;
 mod storage;
 
 pub use coordinator::CheckpointCoordinator;
 pub use manifest::{Manifest, ManifestTable};
+pub use reader::SnapshotReader;
 pub use snapshot::JobSnapshot;
 pub use storage::CheckpointStorage;

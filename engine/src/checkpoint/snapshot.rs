@@ -1,8 +1,8 @@
 //! The state of a whole job at one checkpoint, in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::state::StateSnapshot;
 use crate::stream::CheckpointId;
 
@@ -16,23 +16,15 @@ pub struct JobSnapshot {
 }
 
 impl JobSnapshot {
-    /// Checks that the state belongs to a job with these operators: each operator of the snapshot that has rows in it must
-    /// still be there. (One that keeps nothing over a barrier, as a local aggregation, comes and goes with the parallelism.)
-    pub fn check_operators(&self, uids: &BTreeSet<&str>) -> Result<()> {
-        let lost: Vec<&str> = self
-            .operators
-            .iter()
-            .filter(|(uid, state)| state.has_rows() && !uids.contains(uid.as_str()))
-            .map(|(uid, _)| uid.as_str())
-            .collect();
-        if lost.is_empty() {
-            return Ok(());
+    /// Lays a later snapshot of the same job over this one, which holds everything: it then holds everything as of the later one.
+    pub fn apply(&mut self, later: JobSnapshot) -> Result<()> {
+        self.checkpoint = later.checkpoint;
+        let mut before = std::mem::take(&mut self.operators);
+        for (uid, state) in later.operators {
+            let mut whole = before.remove(&uid).unwrap_or_default();
+            whole.apply(state)?;
+            self.operators.insert(uid, whole);
         }
-        Err(Error::user(format!(
-            "checkpoint {} belongs to another job: it holds state of {}, which this job does not have",
-            self.checkpoint,
-            lost.join(", ")
-        ))
-        .hint("restore with the statements that wrote the checkpoint, or start without 'execution.state-recovery.path'"))
+        Ok(())
     }
 }

@@ -259,21 +259,21 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt16Array};
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt64Array};
 
     use super::*;
-    use crate::state::KEY_GROUP_COLUMN;
+    use crate::state::KEY_HASH_COLUMN;
 
     fn snapshot(checkpoint: u64, values: Vec<i64>) -> JobSnapshot {
-        let groups: ArrayRef = Arc::new(UInt16Array::from_iter_values(
-            values.iter().map(|value| *value as u16),
+        let groups: ArrayRef = Arc::new(UInt64Array::from_iter_values(
+            values.iter().map(|value| *value as u64),
         ));
         let column: ArrayRef = Arc::new(Int64Array::from(values));
         let mut state = StateSnapshot::default();
         state.insert_keyed(
             "sums",
             vec![
-                RecordBatch::try_from_iter([(KEY_GROUP_COLUMN, groups), ("value", column)])
+                RecordBatch::try_from_iter([(KEY_HASH_COLUMN, groups), ("value", column)])
                     .unwrap(),
             ],
         );

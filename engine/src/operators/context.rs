@@ -15,6 +15,8 @@ pub struct Context {
     processing_time: ProcessingTime,
     awaits_answers: bool,
     metrics: Arc<OperatorMetrics>,
+    /// The keys whose state changed though no row of theirs came; `None` where nobody asks.
+    changed_keys: Option<Vec<u64>>,
 }
 
 /// Which of the parallel instances of an operator this is.
@@ -66,7 +68,32 @@ impl Context {
             processing_time: ProcessingTime(0),
             awaits_answers: false,
             metrics,
+            changed_keys: None,
         }
+    }
+
+    /// Notes that the state of the keys with these hashes changed, though no row of theirs has come: time made them act. An operator with
+    /// keyed state must tell.
+    #[inline]
+    pub fn keys_changed(&mut self, hashes: &[u64]) {
+        if let Some(changed) = &mut self.changed_keys {
+            changed.extend_from_slice(hashes);
+        }
+    }
+
+    /// Whether anybody asks for [`Context::keys_changed`].
+    pub fn tracks_changed_keys(&self) -> bool {
+        self.changed_keys.is_some()
+    }
+
+    /// Has changed keys noted from now on; called by who takes incremental snapshots.
+    pub fn track_changed_keys(&mut self) {
+        self.changed_keys.get_or_insert_default();
+    }
+
+    /// The noted keys since the last call.
+    pub fn take_changed_keys(&mut self) -> Vec<u64> {
+        self.changed_keys.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Which instance this is.

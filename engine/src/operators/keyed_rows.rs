@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, UInt16Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::Result;
-use crate::state::KEY_GROUP_COLUMN;
+use crate::state::KEY_HASH_COLUMN;
 use crate::stream::KeyGroup;
 
 /// About how many rows a batch of a snapshot has.
@@ -21,10 +21,10 @@ pub(super) fn keyed_batch(
 ) -> Result<RecordBatch> {
     let groups = hashes
         .iter()
-        .map(|hash| KeyGroup::of_hash(*hash, max_parallelism).0);
-    let groups = UInt16Array::from_iter_values(groups);
+        .map(|hash| *hash);
+    let groups = UInt64Array::from_iter_values(groups);
     let mut fields = vec![Arc::new(Field::new(
-        KEY_GROUP_COLUMN,
+        KEY_HASH_COLUMN,
         DataType::UInt16,
         false,
     ))];

@@ -17,6 +17,7 @@ mod interval_join;
 mod join;
 mod key_hash;
 mod keyed_rows;
+mod keyed_state;
 mod late_rows;
 mod local_window_aggregate;
 mod lookup_join;
@@ -70,6 +71,7 @@ pub use group_aggregate::{
 pub use interval_join::{IntervalBounds, IntervalJoinOperator, IntervalJoinSpec};
 pub use join::{JoinOperator, JoinSide, JoinSpec, RowIdentity};
 pub use key_hash::{key_hashes, with_key_hashes};
+pub use keyed_state::{DueTime, EXPIRY_COLUMN, KeySet, KeyedState, nohash};
 pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use lookup_join::{

@@ -5,7 +5,7 @@
 //! passes things on.
 
 use crate::error::Result;
-use crate::operators::{Context, Output};
+use crate::operators::{Context, KeyedState, Output};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime};
@@ -104,6 +104,11 @@ pub trait Operator: Send {
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         let _ = (ctx, snapshot);
         Ok(())
+    }
+
+    /// The state by key, where it can be taken apart. Default: it cannot, and stays in memory and in every snapshot as a whole.
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        None
     }
 
     /// The checkpoint is complete: sinks commit what they prepared for it and for those before it.

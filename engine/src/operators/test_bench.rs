@@ -296,7 +296,7 @@ impl<'a, O: Operator, F: Fn() -> O> TestBench<'a, O, F> {
             .snapshot_state(&mut self.ctx, CheckpointId(1))
             .unwrap();
         let mine = snapshot
-            .for_key_groups(Subtask::SINGLE.key_groups())
+            .for_key_groups(Subtask::SINGLE.key_groups(), 128)
             .unwrap();
         self.operator = (self.make)();
         self.operator.restore_state(&mut self.ctx, mine).unwrap();

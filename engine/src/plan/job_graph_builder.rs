@@ -11,11 +11,12 @@ use super::nodes::Distribution;
 use super::operator_builder::OperatorBuilder;
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::operators::InputIndex;
 use crate::runtime::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId,
 };
+use crate::state::{HashMapStateBackend, StateBackend};
 
 /// The job graph of a plan. The rows of a bare SELECT go to `select_sink`.
 pub fn build_graph(
@@ -45,12 +46,25 @@ pub fn build_graph(
         .get("pipeline.name")
         .unwrap_or("volley-job")
         .to_string();
+    let backend = state_backend(config)?;
     Ok(JobGraph {
         name,
         vertices: builder.vertices,
         edges: builder.edges,
         max_parallelism: config.max_parallelism(),
+        incremental: config.boolean("execution.checkpointing.incremental")
+            || backend.name() != "hashmap",
+        backend,
     })
+}
+
+/// The backend that `state.backend.type` names.
+fn state_backend(config: &SessionConfig) -> Result<Arc<dyn StateBackend>> {
+    match config.get("state.backend.type").unwrap_or("hashmap") {
+        "hashmap" => Ok(Arc::new(HashMapStateBackend)),
+        other => Err(Error::unsupported(format!("'state.backend.type' = '{other}'"))
+            .hint("hashmap keeps keyed state in memory, rocksdb beyond it")),
+    }
 }
 
 struct GraphBuilder<'a> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::connectors::SplitState;
 use crate::error::Result;
+use crate::state::StateBackend;
 use crate::operators::{InputIndex, Operator, SourceOperator, Subtask};
 
 /// Index of a vertex in its graph.
@@ -20,6 +21,10 @@ pub struct JobGraph {
     pub edges: Vec<Edge>,
     /// `pipeline.max-parallelism`.
     pub max_parallelism: u16,
+    /// Where keyed state lies that does not fit into memory: `state.backend.type`.
+    pub backend: Arc<dyn StateBackend>,
+    /// `execution.checkpointing.incremental`, or a backend that needs it: operators that can tell what changed snapshot that alone.
+    pub incremental: bool,
 }
 
 /// A chain of operators that run as one task in each subtask.

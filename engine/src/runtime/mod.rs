@@ -6,6 +6,8 @@
 mod channel;
 mod checks;
 mod clock;
+mod coordinator;
+mod deployment;
 mod exchange;
 mod gate;
 mod graph;
@@ -13,6 +15,7 @@ mod job;
 mod metrics;
 mod stepper;
 mod task;
+mod worker;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use graph::{

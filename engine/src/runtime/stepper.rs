@@ -12,10 +12,10 @@ use rand::seq::SliceRandom;
 
 use super::clock::{Clock, ManualClock};
 use super::graph::JobGraph;
-use super::job::deploy;
+use super::deployment::deploy;
 use super::metrics::JobMetrics;
 use super::task::{Step, StepEnvironment, Task};
-use crate::checkpoint::{CheckpointCoordinator, JobSnapshot};
+use crate::checkpoint::{CheckpointCoordinator, JobSnapshot, SnapshotReader};
 use crate::error::{Error, Result};
 use crate::operators::Output;
 use crate::stream::CheckpointId;
@@ -68,7 +68,12 @@ impl DeterministicStepper {
         clock: ManualClock,
         snapshot: Option<&JobSnapshot>,
     ) -> Result<Self> {
-        let mut deployment = deploy(&graph, options.queue_bytes, 1, snapshot)?;
+        let mut deployment = deploy(
+            &graph,
+            options.queue_bytes,
+            1,
+            snapshot.map(|snapshot| snapshot as &dyn SnapshotReader),
+        )?;
         deployment.tasks.iter_mut().for_each(Task::await_answers);
         let last = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
         let mut stepper = DeterministicStepper {

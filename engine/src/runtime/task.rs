@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::exchange::Router;
 use super::gate::InputGate;
 use super::metrics::SourceMetrics;
-use crate::checkpoint::JobSnapshot;
+use crate::checkpoint::SnapshotReader;
 use crate::connectors::source::PollRequest;
 use crate::error::{Error, Result};
 use crate::operators::{
@@ -174,14 +174,13 @@ impl SourceHead {
     }
 
     /// Takes up its share of a snapshot, whose barrier has passed already; says how far its task had told the time.
-    fn restore(&mut self, snapshot: &JobSnapshot) -> Result<EventTime> {
-        self.last_checkpoint = snapshot.checkpoint;
-        let Some(state) = snapshot.operators.get(&self.uid) else {
-            return Ok(EventTime::MIN);
-        };
-        let time = restored_time(state, &self.ctx)?;
+    fn restore(&mut self, snapshot: &dyn SnapshotReader) -> Result<EventTime> {
+        self.last_checkpoint = snapshot.checkpoint();
+        let subtask = self.ctx.subtask();
+        let state = snapshot.read(&self.uid, subtask.key_groups(), subtask.max_parallelism)?;
+        let time = restored_time(&state, &self.ctx)?;
         self.ctx.advance_watermark(time.watermark);
-        self.operator.restore_state(&mut self.ctx, state)?;
+        self.operator.restore_state(&mut self.ctx, &state)?;
         Ok(time.emitted)
     }
 
@@ -368,15 +367,13 @@ impl Slot {
         Ok(true)
     }
 
-    fn restore(&mut self, snapshot: &JobSnapshot) -> Result<EventTime> {
-        let Some(state) = snapshot.operators.get(&self.uid) else {
-            return Ok(EventTime::MIN);
-        };
-        let time = restored_time(state, &self.ctx)?;
+    fn restore(&mut self, snapshot: &dyn SnapshotReader) -> Result<EventTime> {
+        let subtask = self.ctx.subtask();
+        let state = snapshot.read(&self.uid, subtask.key_groups(), subtask.max_parallelism)?;
+        let time = restored_time(&state, &self.ctx)?;
         self.ctx.advance_watermark(time.watermark);
-        let mine = state.for_key_groups(self.ctx.subtask().key_groups())?;
         self.operator
-            .restore_state(&mut self.ctx, mine)
+            .restore_state(&mut self.ctx, state)
             .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
         Ok(time.emitted)
     }
@@ -437,7 +434,7 @@ impl Task {
     }
 
     /// Takes up the state of a checkpoint, before the first step. Tells those behind where time stands.
-    pub(crate) fn restore(&mut self, snapshot: &JobSnapshot) -> Result<()> {
+    pub(crate) fn restore(&mut self, snapshot: &dyn SnapshotReader) -> Result<()> {
         if let Head::Source(source) = &mut self.head {
             self.emitted = source.restore(snapshot)?;
         }

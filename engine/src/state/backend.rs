@@ -6,10 +6,12 @@
 //! time slice (a window's slice) makes expiry one drop.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::{GroupTable, RowStore};
+use super::{GroupTable, RowStore, UnitStore};
 use crate::error::Result;
 
 /// Hands out the structures of keyed state.
@@ -22,6 +24,92 @@ pub trait StateBackend: Send + Sync + fmt::Debug {
 
     /// A store of rows of this schema.
     fn row_store(&self, schema: SchemaRef) -> Result<RowStore>;
+
+    /// The lower tier of an operator instance, empty, for what does not fit into memory; `None` where everything stays in memory. `name` tells
+    /// operators apart and is part of paths: letters, digits and `-` only.
+    fn unit_store(&self, name: &str) -> Result<Option<Box<dyn UnitStore>>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Bytes of memory that the operators of the process may hold above their lower tiers; `None`: as many as there are.
+    fn memory_budget(&self) -> Option<Arc<MemoryBudget>> {
+        None
+    }
+}
+
+/// One budget for keyed state in memory, shared by all operators of the process.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    total_bytes: usize,
+    used_bytes: AtomicUsize,
+    holders: AtomicUsize,
+}
+
+impl MemoryBudget {
+    /// A budget of so many bytes.
+    pub fn new(total_bytes: usize) -> Self {
+        MemoryBudget {
+            total_bytes,
+            used_bytes: AtomicUsize::new(0),
+            holders: AtomicUsize::new(0),
+        }
+    }
+
+    /// The whole of it.
+    pub fn total_bytes(&self) -> usize {
+        self.total_bytes
+    }
+
+    /// What its holders have said that they use.
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// What one holder uses of a budget; given back when dropped.
+#[derive(Debug)]
+pub struct MemoryShare {
+    budget: Arc<MemoryBudget>,
+    own_bytes: usize,
+}
+
+impl MemoryShare {
+    /// A share that uses nothing yet.
+    pub fn new(budget: Arc<MemoryBudget>) -> Self {
+        budget.holders.fetch_add(1, Ordering::Relaxed);
+        MemoryShare {
+            budget,
+            own_bytes: 0,
+        }
+    }
+
+    /// Says how much the holder uses now.
+    pub fn report(&mut self, bytes: usize) {
+        let used = &self.budget.used_bytes;
+        if bytes > self.own_bytes {
+            used.fetch_add(bytes - self.own_bytes, Ordering::Relaxed);
+        } else {
+            used.fetch_sub(self.own_bytes - bytes, Ordering::Relaxed);
+        }
+        self.own_bytes = bytes;
+    }
+
+    /// How many bytes the holder must give back: nothing while the budget holds, or while it uses less than an even share.
+    pub fn excess_bytes(&self) -> usize {
+        let even = self.budget.total_bytes / self.budget.holders.load(Ordering::Relaxed).max(1);
+        if self.budget.used_bytes() <= self.budget.total_bytes || self.own_bytes <= even {
+            return 0;
+        }
+        self.own_bytes - even
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.report(0);
+        self.budget.holders.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Everything in memory.

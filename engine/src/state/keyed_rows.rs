@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
-use super::{GroupTable, Groups, KEY_GROUP_COLUMN, RowSlab, TimeToLive};
+use super::{GroupTable, Groups, KEY_HASH_COLUMN, RowSlab, TimeToLive};
 use crate::error::Result;
 use crate::stream::{KeyGroup, KeyHashes};
 use crate::types::ProcessingTime;
@@ -152,9 +152,9 @@ impl KeyedRows {
             .collect();
         let groups = living
             .iter()
-            .map(|id| KeyGroup::of_hash(self.keys.hashes()[*id as usize], max_parallelism).0);
+            .map(|id| self.keys.hashes()[*id as usize]);
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt16Array::from_iter_values(groups)),
+            Arc::new(UInt64Array::from_iter_values(groups)),
             Arc::new(Int64Array::from(
                 Groups::Ids(&living).gather(&self.expiries),
             )),
@@ -185,7 +185,7 @@ impl KeyedRows {
 
     fn snapshot_schema(&self) -> SchemaRef {
         let mut fields = vec![
-            Arc::new(Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("expiry", DataType::Int64, false)),
         ];
         fields.extend(self.slab.schema().fields().iter().cloned());

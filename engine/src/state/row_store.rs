@@ -12,7 +12,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt
 use arrow::compute;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
 
-use super::KEY_GROUP_COLUMN;
+use super::KEY_HASH_COLUMN;
 use super::row_slab::without_slack;
 use crate::error::Result;
 use crate::stream::KeyGroup;
@@ -128,9 +128,9 @@ impl RowStore {
             for Block { rows, hashes } in blocks {
                 let groups = hashes
                     .iter()
-                    .map(|hash| KeyGroup::of_hash(*hash, max_parallelism).0);
+                    .map(|hash| *hash);
                 let mut columns: Vec<ArrayRef> = vec![
-                    Arc::new(UInt16Array::from_iter_values(groups)),
+                    Arc::new(UInt64Array::from_iter_values(groups)),
                     Arc::new(Int64Array::from(vec![*namespace; hashes.len()])),
                     Arc::new(UInt64Array::from(hashes.clone())),
                 ];
@@ -160,7 +160,7 @@ impl RowStore {
 
     fn snapshot_schema(&self) -> SchemaRef {
         let mut fields = vec![
-            Arc::new(Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("namespace", DataType::Int64, false)),
             Arc::new(Field::new("hash", DataType::UInt64, false)),
         ];
@@ -224,7 +224,7 @@ mod tests {
         store.append(5, rows(0..3), &[1 << 60, 2, 3]).unwrap();
         store.append(4, rows(3..4), &[9]).unwrap();
         let batches = store.snapshot(128).unwrap();
-        assert_eq!(batches[0].schema().field(0).name(), KEY_GROUP_COLUMN);
+        assert_eq!(batches[0].schema().field(0).name(), KEY_HASH_COLUMN);
         let mut other = RowStore::new(rows(0..0).schema());
         other.restore(&batches).unwrap();
         assert_eq!(other.take(5).unwrap(), store.take(5).unwrap());

@@ -2,22 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute;
-use arrow::datatypes::UInt16Type;
+use arrow::datatypes::UInt64Type;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize};
 
+use super::StatePart;
 use crate::error::{Error, Result};
 use crate::stream::{KeyGroup, KeyGroupRange};
 
-/// The name of the first column of a keyed table: the key group of each row, `UInt16`.
-pub const KEY_GROUP_COLUMN: &str = "key_group";
+/// The name of the first column of a keyed table: the hash of each row's key, `UInt64`, which decides its key group.
+pub const KEY_HASH_COLUMN: &str = "key_hash";
 
 /// The state of one operator instance at a barrier, or what an instance takes up at a restore.
 #[derive(Debug, Clone, Default)]
 pub struct StateSnapshot {
     /// The tables by name.
     pub tables: BTreeMap<String, StateTable>,
+    /// `None`: the keyed tables are all that is kept for keys. Else the hashes of the keys that changed since the snapshot before,
+    /// ascending and each once: the keyed tables hold all that is kept for these, and what snapshots before hold of other keys
+    /// still stands.
+    pub changed: Option<Vec<u64>>,
+    /// What changed earlier and was written to disk then, oldest first; `tables` and later parts replace it key by key. Only where `changed`
+    /// is set.
+    pub parts: Vec<StatePart>,
 }
 
 /// One table of a snapshot.
@@ -25,7 +36,7 @@ pub struct StateSnapshot {
 pub struct StateTable {
     /// How its rows are dealt at a restore.
     pub scope: TableScope,
-    /// Its rows. A keyed table begins with [`KEY_GROUP_COLUMN`].
+    /// Its rows. A keyed table begins with [`KEY_HASH_COLUMN`].
     pub batches: Vec<RecordBatch>,
 }
 
@@ -39,13 +50,13 @@ pub enum TableScope {
 }
 
 impl StateSnapshot {
-    /// Adds a keyed table; every batch must begin with [`KEY_GROUP_COLUMN`].
+    /// Adds a keyed table; every batch must begin with [`KEY_HASH_COLUMN`].
     pub fn insert_keyed(&mut self, name: &str, batches: Vec<RecordBatch>) {
         debug_assert!(
             batches
                 .iter()
-                .all(|batch| batch.schema().field(0).name() == KEY_GROUP_COLUMN),
-            "a keyed table begins with its key groups"
+                .all(|batch| batch.schema().field(0).name() == KEY_HASH_COLUMN),
+            "a keyed table begins with the hashes of its keys"
         );
         self.tables.insert(
             name.to_string(),
@@ -105,8 +116,19 @@ impl StateSnapshot {
             .any(|(name, table)| !name.starts_with('$') && holds_rows(table))
     }
 
-    /// Adds the tables of another instance of the same operator.
+    /// Adds the tables of another instance of the same operator. Both hold everything, or both what changed.
     pub fn merge(&mut self, other: StateSnapshot) {
+        let first = self.tables.is_empty() && self.changed.is_none();
+        match (&mut self.changed, other.changed) {
+            (Some(mine), Some(others)) => {
+                mine.extend(others);
+                mine.sort_unstable();
+                mine.dedup();
+            }
+            (None, Some(others)) if first => self.changed = Some(others),
+            (mine, others) => debug_assert_eq!(mine.is_some(), others.is_some()),
+        }
+        self.parts.extend(other.parts);
         for (name, table) in other.tables {
             match self.tables.get_mut(&name) {
                 Some(mine) => mine.batches.extend(table.batches),
@@ -115,16 +137,30 @@ impl StateSnapshot {
         }
     }
 
-    /// The part that an instance with these key groups takes up.
-    pub fn for_key_groups(&self, range: KeyGroupRange) -> Result<StateSnapshot> {
-        let mut result = StateSnapshot::default();
+    /// The part that an instance with these of `max_parallelism` key groups takes up.
+    pub fn for_key_groups(
+        &self,
+        range: KeyGroupRange,
+        max_parallelism: u16,
+    ) -> Result<StateSnapshot> {
+        let mine = |hash: u64| range.contains(KeyGroup::of_hash(hash, max_parallelism));
+        self.filter_keyed(&mine)
+    }
+
+    /// The same with only those rows of keyed tables whose key's hash is kept.
+    pub fn filter_keyed(&self, keep: &dyn Fn(u64) -> bool) -> Result<StateSnapshot> {
+        let mut result = StateSnapshot {
+            changed: self.changed.clone(),
+            parts: self.parts.clone(),
+            ..StateSnapshot::default()
+        };
         for (name, table) in &self.tables {
             let batches = match table.scope {
                 TableScope::Operator => table.batches.clone(),
                 TableScope::Keyed => table
                     .batches
                     .iter()
-                    .map(|batch| keep_key_groups(batch, range))
+                    .map(|batch| keep_hashes(batch, keep))
                     .collect::<Result<_>>()?,
             };
             result.tables.insert(
@@ -139,12 +175,110 @@ impl StateSnapshot {
     }
 }
 
-fn keep_key_groups(batch: &RecordBatch, range: KeyGroupRange) -> Result<RecordBatch> {
-    let groups = batch.column(0).as_primitive::<UInt16Type>();
-    let mask = groups
-        .values()
-        .iter()
-        .map(|group| range.contains(KeyGroup(*group)))
-        .collect::<Vec<_>>();
-    Ok(compute::filter_record_batch(batch, &mask.into())?)
+impl StateSnapshot {
+    /// Lays a later snapshot of the same operator over this one, which holds everything: it then holds everything as of the later one.
+    pub fn apply(&mut self, later: StateSnapshot) -> Result<()> {
+        for part in &later.parts {
+            self.apply_one(part.read()?)?;
+        }
+        self.apply_one(StateSnapshot {
+            parts: Vec::new(),
+            ..later
+        })
+    }
+
+    fn apply_one(&mut self, later: StateSnapshot) -> Result<()> {
+        let Some(changed) = later.changed else {
+            *self = later;
+            return Ok(());
+        };
+        let stands = |hash: u64| changed.binary_search(&hash).is_err();
+        let mut kept = self.filter_keyed(&stands)?;
+        kept.tables
+            .retain(|_, table| table.scope == TableScope::Keyed);
+        kept.merge(StateSnapshot {
+            changed: None,
+            ..later
+        });
+        *self = kept;
+        Ok(())
+    }
+
+    /// The hashes of all keys that have rows here, ascending and each once.
+    pub fn key_hashes(&self) -> Vec<u64> {
+        let keyed = self.tables.values().filter(|table| table.scope == TableScope::Keyed);
+        let mut hashes: Vec<u64> = keyed
+            .flat_map(|table| &table.batches)
+            .flat_map(|batch| key_hashes_of(batch).iter().copied())
+            .collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes
+    }
+}
+
+/// A snapshot as bytes, for this process: table by table name, scope, length and an Arrow IPC stream.
+pub(super) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
+    let changed = snapshot.changed.as_deref().unwrap_or_default();
+    let mut bytes = Vec::new();
+    bytes.extend((changed.len() as u64).to_le_bytes());
+    bytes.extend(changed.iter().flat_map(|hash| hash.to_le_bytes()));
+    for (name, table) in &snapshot.tables {
+        let Some(first) = table.batches.first() else {
+            continue;
+        };
+        bytes.push(u8::from(table.scope == TableScope::Keyed));
+        bytes.extend((name.len() as u64).to_le_bytes());
+        bytes.extend(name.as_bytes());
+        let mut stream = StreamWriter::try_new(Vec::new(), &first.schema())?;
+        for batch in &table.batches {
+            stream.write(batch)?;
+        }
+        let stream = stream.into_inner()?;
+        bytes.extend((stream.len() as u64).to_le_bytes());
+        bytes.extend(stream);
+    }
+    Ok(bytes)
+}
+
+/// The snapshot that [`encode_snapshot`] made bytes of.
+pub(super) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
+    let damaged = || Error::external("a part of a snapshot on the local disk is damaged");
+    let mut take = |length: usize| -> Result<&[u8]> {
+        let (head, rest) = bytes.split_at_checked(length).ok_or_else(damaged)?;
+        bytes = rest;
+        Ok(head)
+    };
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let keys = number(take(8)?) as usize;
+    let (hashes, _) = take(keys * 8)?.as_chunks::<8>();
+    let mut snapshot = StateSnapshot {
+        changed: Some(hashes.iter().map(|hash| u64::from_le_bytes(*hash)).collect()),
+        ..StateSnapshot::default()
+    };
+    while let Ok(scope) = take(1) {
+        let keyed = scope[0] == 1;
+        let length = number(take(8)?) as usize;
+        let name = String::from_utf8_lossy(take(length)?).into_owned();
+        let length = number(take(8)?) as usize;
+        let batches = StreamReader::try_new(take(length)?, None)?.collect::<std::result::Result<_, _>>()?;
+        let scope = if keyed { TableScope::Keyed } else { TableScope::Operator };
+        snapshot.tables.insert(name, StateTable { scope, batches });
+    }
+    Ok(snapshot)
+}
+
+/// The hashes of the keys of a batch of a keyed table.
+pub fn key_hashes_of(batch: &RecordBatch) -> &[u64] {
+    batch.column(0).as_primitive::<UInt64Type>().values()
+}
+
+fn keep_hashes(batch: &RecordBatch, keep: &dyn Fn(u64) -> bool) -> Result<RecordBatch> {
+    let hashes = key_hashes_of(batch);
+    let mask = BooleanBuffer::collect_bool(hashes.len(), |row| keep(hashes[row]));
+    if mask.count_set_bits() == mask.len() {
+        return Ok(batch.clone());
+    }
+    let mask = BooleanArray::new(mask, None);
+    Ok(compute::filter_record_batch(batch, &mask)?)
 }

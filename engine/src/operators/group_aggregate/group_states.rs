@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 use crate::error::Result;
 use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
-use crate::state::{GroupTable, Groups, KEY_GROUP_COLUMN, StateBackend, TimeToLive};
+use crate::state::{GroupTable, Groups, KEY_HASH_COLUMN, StateBackend, TimeToLive};
 use crate::stream::{KeyGroup, hash_columns};
 use crate::types::ProcessingTime;
 
@@ -336,8 +336,8 @@ impl GroupStates {
         let hashes = self.hashes(&live);
         let key_groups = hashes
             .iter()
-            .map(|hash| KeyGroup::of_hash(*hash, max_parallelism).0);
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt16Array::from_iter_values(key_groups))];
+            .map(|hash| *hash);
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from_iter_values(key_groups))];
         columns.extend(self.keys(&live)?);
         columns.extend(self.aggregates.partials(&Groups::Ids(&slots))?);
         if self.ttl.is_enabled() {
@@ -349,7 +349,7 @@ impl GroupStates {
     }
 
     fn snapshot_schema(&self, key_names: &[String]) -> Schema {
-        let mut fields = vec![Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)];
+        let mut fields = vec![Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)];
         let keys = key_names.iter().zip(&self.key_types);
         fields.extend(keys.map(|(name, key)| Field::new(name, key.clone(), true)));
         let partials = self.spec.partial_fields().into_iter();

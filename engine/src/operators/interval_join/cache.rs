@@ -10,7 +10,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
 
 use crate::error::Result;
-use crate::state::{KEY_GROUP_COLUMN, RowSlab};
+use crate::state::{KEY_HASH_COLUMN, RowSlab};
 use crate::stream::KeyGroup;
 
 /// Rows by key and time.
@@ -207,10 +207,10 @@ impl RowCache {
         let mut ids = self.rows.ids();
         ids.sort_unstable_by_key(|id| self.facts[*id as usize].sequence);
         let facts = || ids.iter().map(|id| self.facts[*id as usize]);
-        let groups = facts().map(|facts| KeyGroup::of_hash(facts.hash, max_parallelism).0);
+        let groups = facts().map(|facts| facts.hash);
         let paired: Vec<bool> = facts().map(|facts| facts.paired).collect();
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt16Array::from_iter_values(groups)),
+            Arc::new(UInt64Array::from_iter_values(groups)),
             Arc::new(UInt64Array::from_iter_values(
                 facts().map(|facts| facts.hash),
             )),
@@ -221,7 +221,7 @@ impl RowCache {
         ];
         columns.extend_from_slice(self.rows.gather(&ids)?.columns());
         let mut fields = vec![
-            Arc::new(Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("hash", DataType::UInt64, false)),
             Arc::new(Field::new("time", DataType::Int64, false)),
             Arc::new(Field::new("paired", DataType::Boolean, false)),

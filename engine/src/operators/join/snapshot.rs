@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::operators::Context;
 use crate::operators::calc::batch_of;
 use crate::operators::window_join::key_numbers;
-use crate::state::{KEY_GROUP_COLUMN, StateSnapshot};
+use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{KeyGroup, hash_columns};
 
 /// The columns in front of the rows: the key group, how often the row counts, its associations, and when it is forgotten.
@@ -44,7 +44,7 @@ impl KeyedSides {
             false => self.groups.hashes(),
         };
         for (group, hash) in hashes.iter().enumerate() {
-            let key_group = KeyGroup::of_hash(*hash, ctx.subtask().max_parallelism).0;
+            let key_group = *hash;
             for id in side.links.rows(group as u32) {
                 if side.is_alive(id, ctx.processing_time()) {
                     ids.push(id);
@@ -154,7 +154,7 @@ impl Side {
 
 fn snapshot_schema(side: &Side) -> SchemaRef {
     let mut fields = vec![
-        Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false),
+        Field::new(KEY_HASH_COLUMN, DataType::UInt64, false),
         Field::new("copies", DataType::UInt32, false),
         Field::new("associations", DataType::UInt32, false),
         Field::new("expiry", DataType::Int64, false),
@@ -174,7 +174,7 @@ fn table(
     let associations = ids.iter().map(|id| side.association(*id));
     let expiry = |id: &u32| side.expiries.get(*id as usize).copied().unwrap_or(i64::MAX);
     let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(UInt16Array::from(key_groups)),
+        Arc::new(UInt64Array::from(key_groups)),
         Arc::new(UInt32Array::from_iter_values(copies)),
         Arc::new(UInt32Array::from_iter_values(associations)),
         Arc::new(Int64Array::from_iter_values(ids.iter().map(expiry))),

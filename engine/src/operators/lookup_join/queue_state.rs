@@ -15,7 +15,7 @@ use arrow::datatypes::{
 use super::queue::{Entry, Group, Queue, Stage};
 use crate::error::Result;
 use crate::operators::Context;
-use crate::state::{KEY_GROUP_COLUMN, StateSnapshot};
+use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, WatermarkStep};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds};
 
@@ -24,7 +24,7 @@ const JOINED: &str = "joined";
 
 /// What stands before the columns of the rows.
 const NOTES: [(&str, DataType, bool); 7] = [
-    (KEY_GROUP_COLUMN, DataType::UInt16, false),
+    (KEY_HASH_COLUMN, DataType::UInt64, false),
     ("subtask", DataType::UInt32, false),
     ("place", DataType::UInt64, false),
     ("kind", DataType::UInt8, false),
@@ -79,7 +79,7 @@ fn written(
     }
     let subtask = ctx.subtask();
     let notes: [ArrayRef; 7] = [
-        Arc::new(UInt16Array::from(vec![subtask.key_groups().first.0; rows])),
+        Arc::new(UInt64Array::from(vec![subtask.key_groups().first.0; rows])),
         Arc::new(UInt32Array::from(vec![subtask.index as u32; rows])),
         Arc::new(UInt64Array::from(vec![place as u64; rows])),
         Arc::new(UInt8Array::from_iter_values(

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema};
 use super::MatchOperator;
 use super::matcher::{KeyMatcher, Partial, Row};
 use crate::error::{Error, Result};
-use crate::state::{Groups, KEY_GROUP_COLUMN, StateSnapshot};
+use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{KeyGroup, hash_columns};
 use crate::watermark::event_time_millis;
 
@@ -40,8 +40,8 @@ impl MatchOperator {
 
     fn key_groups(&self, groups: &[u32], max_parallelism: u16) -> ArrayRef {
         let hashes = self.keys.hashes();
-        let of = |group: &u32| KeyGroup::of_hash(hashes[*group as usize], max_parallelism).0;
-        Arc::new(UInt16Array::from_iter_values(groups.iter().map(of)))
+        let of = |group: &u32| hashes[*group as usize];
+        Arc::new(UInt64Array::from_iter_values(groups.iter().map(of)))
     }
 
     /// Rows of groups: key group, time, then the input's columns, which hold the keys.
@@ -53,7 +53,7 @@ impl MatchOperator {
         max_parallelism: u16,
     ) -> Result<RecordBatch> {
         let mut fields = vec![
-            Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false),
+            Field::new(KEY_HASH_COLUMN, DataType::UInt64, false),
             Field::new("time", DataType::Int64, false),
         ];
         let own = rows.schema_ref().fields().iter();
@@ -75,7 +75,7 @@ impl MatchOperator {
             .iter()
             .map(|group| encode(&self.matchers[*group as usize]));
         let texts: ArrayRef = Arc::new(StringArray::from(texts.collect::<Result<Vec<_>>>()?));
-        let mut fields = vec![Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)];
+        let mut fields = vec![Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)];
         let mut columns = vec![self.key_groups(&groups, max_parallelism)];
         for (index, column) in keys.into_iter().chain([texts]).enumerate() {
             let data_type = column.data_type().clone();

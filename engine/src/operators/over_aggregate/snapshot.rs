@@ -10,7 +10,7 @@ use super::OverAggregateOperator;
 use super::frames::{FrameRow, Place};
 use crate::error::Result;
 use crate::functions::aggregate::{FrameKind, OverScript};
-use crate::state::{Groups, KEY_GROUP_COLUMN, StateSnapshot};
+use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{KeyGroup, hash_columns};
 use crate::watermark::event_time_millis;
 
@@ -62,7 +62,7 @@ impl OverAggregateOperator {
         max_parallelism: u16,
     ) -> Result<RecordBatch> {
         let hashes = self.keys.table.hashes();
-        let key_groups = groups.map(|group| KeyGroup::of_hash(hashes[group], max_parallelism).0);
+        let key_groups = groups.map(|group| hashes[group]);
         let keys = self.keys.table.keys(groups)?;
         let names = (0..keys.len()).map(|index| format!("key{index}"));
         let named = names.zip(keys).chain(
@@ -70,8 +70,8 @@ impl OverAggregateOperator {
                 .into_iter()
                 .map(|(name, column)| (name.to_string(), column)),
         );
-        let mut fields = vec![Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)];
-        let mut arrays: Vec<ArrayRef> = vec![Arc::new(UInt16Array::from(key_groups))];
+        let mut fields = vec![Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)];
+        let mut arrays: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(key_groups))];
         for (name, array) in named {
             fields.push(Field::new(name, array.data_type().clone(), true));
             arrays.push(array);

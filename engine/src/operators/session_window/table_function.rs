@@ -16,7 +16,7 @@ use super::{SessionInput, Work};
 use crate::error::{Error, Result};
 use crate::operators::window_aggregate::{OUTPUT_ROWS, Window, WindowOutput, pick, window_field};
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
-use crate::state::{KEY_GROUP_COLUMN, StateSnapshot};
+use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId, KeyGroup};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds, Schema};
 use crate::window::{WindowClock, WindowColumn, WindowKind, WindowSpec};
@@ -302,13 +302,13 @@ impl Operator for SessionWindowTableFunctionOperator {
         let hashes = self.sessions.hashes_of(&slots);
         let groups = hashes
             .iter()
-            .map(|hash| KeyGroup::of_hash(*hash, ctx.subtask().max_parallelism).0);
+            .map(|hash| *hash);
         let starts = slots.iter().map(|slot| self.sessions.session(*slot).start);
         let ends = slots.iter().map(|slot| self.sessions.session(*slot).end);
         let (rows, kinds) = self.rows.gather(&places)?;
         let kinds = (0..places.len()).map(|row| kinds.get(row) as u16);
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt16Array::from_iter_values(groups)),
+            Arc::new(UInt64Array::from_iter_values(groups)),
             Arc::new(UInt64Array::from(hashes.clone())),
             Arc::new(Int64Array::from_iter_values(starts)),
             Arc::new(Int64Array::from_iter_values(ends)),
@@ -374,7 +374,7 @@ impl Operator for SessionWindowTableFunctionOperator {
 
 fn snapshot_schema(input: &SchemaRef) -> ArrowSchema {
     let mut fields = vec![
-        Arc::new(ArrowField::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+        Arc::new(ArrowField::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
         Arc::new(ArrowField::new("hash", DataType::UInt64, false)),
         Arc::new(ArrowField::new("session_start", DataType::Int64, false)),
         Arc::new(ArrowField::new("session_end", DataType::Int64, false)),

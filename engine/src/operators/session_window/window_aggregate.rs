@@ -19,7 +19,7 @@ use crate::operators::window_aggregate::{
     OUTPUT_ROWS, Window, WindowOutput, output_schema, pick, weights,
 };
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
-use crate::state::{Groups, KEY_GROUP_COLUMN, StateSnapshot};
+use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId, KeyGroup};
 use crate::types::{EventTime, ProcessingTime, Schema};
 use crate::window::{WindowAggregateSpec, WindowClock, WindowInput, WindowKind};
@@ -188,7 +188,7 @@ impl SessionWindowAggregateOperator {
 
     fn snapshot_schema(&self) -> ArrowSchema {
         let mut fields = vec![
-            ArrowField::new(KEY_GROUP_COLUMN, DataType::UInt16, false),
+            ArrowField::new(KEY_HASH_COLUMN, DataType::UInt64, false),
             ArrowField::new("hash", DataType::UInt64, false),
             ArrowField::new("session_start", DataType::Int64, false),
             ArrowField::new("session_end", DataType::Int64, false),
@@ -251,11 +251,11 @@ impl Operator for SessionWindowAggregateOperator {
         let hashes = self.sessions.hashes_of(&slots);
         let groups = hashes
             .iter()
-            .map(|hash| KeyGroup::of_hash(*hash, ctx.subtask().max_parallelism).0);
+            .map(|hash| *hash);
         let starts = slots.iter().map(|slot| self.sessions.session(*slot).start);
         let ends = slots.iter().map(|slot| self.sessions.session(*slot).end);
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt16Array::from_iter_values(groups)),
+            Arc::new(UInt64Array::from_iter_values(groups)),
             Arc::new(UInt64Array::from(hashes.clone())),
             Arc::new(Int64Array::from_iter_values(starts)),
             Arc::new(Int64Array::from_iter_values(ends)),

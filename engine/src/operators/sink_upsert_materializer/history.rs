@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt1
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt8Type};
 
 use crate::error::Result;
-use crate::state::{GroupTable, KEY_GROUP_COLUMN, RowSlab, TimeToLive};
+use crate::state::{GroupTable, KEY_HASH_COLUMN, RowSlab, TimeToLive};
 use crate::stream::{KeyGroup, KeyHashes};
 use crate::types::ProcessingTime;
 
@@ -285,13 +285,13 @@ impl RowHistory {
                 let listed = if self.is_listed(row) { LISTED } else { 0 };
                 let hash = self.keys.hashes()[key as usize];
                 rows.push(row);
-                groups.push(KeyGroup::of_hash(hash, max_parallelism).0);
+                groups.push(hash);
                 expiries.push(list.expiry);
                 marks.push(shown | listed);
             }
         }
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt16Array::from(groups)),
+            Arc::new(UInt64Array::from(groups)),
             Arc::new(Int64Array::from(expiries)),
             Arc::new(UInt8Array::from(marks)),
         ];
@@ -328,7 +328,7 @@ impl RowHistory {
 
     fn snapshot_schema(&self) -> SchemaRef {
         let mut fields = vec![
-            Arc::new(Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("expiry", DataType::Int64, false)),
             Arc::new(Field::new("marks", DataType::UInt8, false)),
         ];

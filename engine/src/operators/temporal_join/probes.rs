@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, UInt8T
 
 use crate::error::Result;
 use crate::operators::timed_side::row_times;
-use crate::state::{KEY_GROUP_COLUMN, RowSlab};
+use crate::state::{KEY_HASH_COLUMN, RowSlab};
 use crate::stream::KeyGroup;
 use crate::types::{EventTime, RowKind, RowKinds};
 
@@ -149,9 +149,9 @@ impl Probes {
         let mut ids = self.rows.ids();
         ids.sort_unstable_by_key(|id| self.facts[*id as usize].sequence);
         let facts = || ids.iter().map(|id| self.facts[*id as usize]);
-        let groups = facts().map(|facts| KeyGroup::of_hash(facts.hash, max_parallelism).0);
+        let groups = facts().map(|facts| facts.hash);
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt16Array::from_iter_values(groups)),
+            Arc::new(UInt64Array::from_iter_values(groups)),
             Arc::new(UInt64Array::from_iter_values(
                 facts().map(|facts| facts.hash),
             )),
@@ -164,7 +164,7 @@ impl Probes {
         ];
         columns.extend_from_slice(self.rows.gather(&ids)?.columns());
         let mut fields = vec![
-            Arc::new(Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("hash", DataType::UInt64, false)),
             Arc::new(Field::new("sequence", DataType::UInt64, false)),
             Arc::new(Field::new("kind", DataType::UInt8, false)),

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, UInt64
 
 use crate::error::Result;
 use crate::operators::timed_side::row_times;
-use crate::state::{KEY_GROUP_COLUMN, RowSlab};
+use crate::state::{KEY_HASH_COLUMN, RowSlab};
 use crate::stream::KeyGroup;
 use crate::types::{EventTime, RowKind, RowKinds};
 
@@ -156,16 +156,16 @@ impl Versions {
         let hashes: Vec<u64> = ids.iter().map(|id| self.hashes[*id as usize]).collect();
         let groups = hashes
             .iter()
-            .map(|hash| KeyGroup::of_hash(*hash, max_parallelism).0);
+            .map(|hash| *hash);
         let deletes: Vec<bool> = versions.iter().map(|version| version.deletes).collect();
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt16Array::from_iter_values(groups)),
+            Arc::new(UInt64Array::from_iter_values(groups)),
             Arc::new(UInt64Array::from(hashes.clone())),
             Arc::new(BooleanArray::from(deletes)),
         ];
         columns.extend_from_slice(self.rows.gather(&ids)?.columns());
         let mut fields = vec![
-            Arc::new(Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false)),
+            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("hash", DataType::UInt64, false)),
             Arc::new(Field::new("deletes", DataType::Boolean, false)),
         ];

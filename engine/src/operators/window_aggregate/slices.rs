@@ -10,7 +10,7 @@ use super::grouped::{GroupedAggregates, Grouping, KeyedColumns};
 use super::merge_tree::MergeTree;
 use super::rows::{Dealing, Run, SliceKey, deal_by_slice, taken};
 use crate::error::Result;
-use crate::state::{Groups, KEY_GROUP_COLUMN};
+use crate::state::{Groups, KEY_HASH_COLUMN};
 use crate::stream::KeyGroup;
 use crate::types::EventTime;
 use crate::window::{SliceAssigner, WindowClock};
@@ -329,10 +329,10 @@ impl SliceStore {
         let hashes = groups.hashes();
         let key_groups = hashes
             .iter()
-            .map(|hash| KeyGroup::of_hash(*hash, max_parallelism).0);
+            .map(|hash| *hash);
         let all = Groups::Range(0..groups.len());
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt16Array::from_iter_values(key_groups)),
+            Arc::new(UInt64Array::from_iter_values(key_groups)),
             Arc::new(UInt64Array::from(hashes.to_vec())),
             Arc::new(Int64Array::from(vec![slice.end; hashes.len()])),
             Arc::new(Int64Array::from(vec![slice.start; hashes.len()])),
@@ -347,7 +347,7 @@ impl SliceStore {
 
     fn snapshot_schema(&self, key_names: &[String]) -> Schema {
         let mut fields = vec![
-            Field::new(KEY_GROUP_COLUMN, DataType::UInt16, false),
+            Field::new(KEY_HASH_COLUMN, DataType::UInt64, false),
             Field::new("hash", DataType::UInt64, false),
             Field::new("slice_end", DataType::Int64, false),
             Field::new("slice_start", DataType::Int64, false),

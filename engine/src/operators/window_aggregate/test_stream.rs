@@ -321,7 +321,7 @@ impl Chain {
             ctx.advance_watermark(watermark);
             let all = Subtask::SINGLE.key_groups();
             operator
-                .restore_state(ctx, snapshot.for_key_groups(all).unwrap())
+                .restore_state(ctx, snapshot.for_key_groups(all, 128).unwrap())
                 .unwrap();
         }
     }

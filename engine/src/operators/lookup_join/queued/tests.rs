@@ -342,7 +342,7 @@ fn rows_that_wait_are_asked_for_again_after_a_restore_and_watermarks_keep_their_
         let groups = Subtask::SINGLE.key_groups();
         let mut again = Run::new(unordered);
         again.ctx.advance_watermark(EventTime(5));
-        let mine = snapshot.for_key_groups(groups).unwrap();
+        let mine = snapshot.for_key_groups(groups, 128).unwrap();
         again.operator.restore_state(&mut again.ctx, mine).unwrap();
         assert!(again.operator.next_processing_timer() <= Some(ProcessingTime(0)));
         let (ctx, out) = (&mut again.ctx, &mut again.out);

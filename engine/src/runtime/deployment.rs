@@ -1,0 +1,233 @@
+//! From a job graph to tasks: operators are made, splits dealt, channels laid, state restored.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::channel::{Parker, Sender, channel};
+use super::checks::checked;
+use super::exchange::{OutputEdge, Router};
+use super::gate::InputGate;
+use super::graph::{Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId};
+use super::metrics::JobMetrics;
+use super::task::{Head, Slot, SourceHead, Task};
+use crate::checkpoint::SnapshotReader;
+use crate::error::Result;
+use crate::operators::{Context, InputIndex, Subtask};
+
+/// The tasks of a job with what ties them together.
+pub(crate) struct Deployment {
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) metrics: JobMetrics,
+    pub(super) threads: Vec<Vec<usize>>,
+    pub(super) parkers: Vec<Arc<Parker>>,
+}
+
+/// Makes the tasks of a graph and the channels between them.
+pub(crate) fn deploy(
+    graph: &JobGraph,
+    queue_bytes: usize,
+    threads: usize,
+    snapshot: Option<&dyn SnapshotReader>,
+) -> Result<Deployment> {
+    if let Some(snapshot) = snapshot {
+        snapshot.check_operators(&uids(graph))?;
+    }
+    let parkers: Vec<Arc<Parker>> = (0..threads).map(|_| Arc::new(Parker::default())).collect();
+    let mut wiring = Wiring::new(graph, queue_bytes, &parkers);
+    let mut metrics = JobMetrics::default();
+    let (mut tasks, mut by_thread) = (Vec::new(), vec![Vec::new(); threads]);
+    for (number, vertex) in graph.vertices.iter().enumerate() {
+        let counters: Vec<_> = vertex
+            .chain
+            .iter()
+            .map(|node| metrics.operator(&node.name))
+            .collect();
+        let splits = initial_splits(vertex, snapshot)?;
+        for index in 0..vertex.parallelism {
+            let subtask = Subtask {
+                index,
+                parallelism: vertex.parallelism,
+                max_parallelism: graph.max_parallelism,
+            };
+            let head = match &vertex.head {
+                VertexHead::Source(source) => {
+                    let mut operator = (source.build)(subtask)?;
+                    let mine = splits
+                        .iter()
+                        .skip(index)
+                        .step_by(vertex.parallelism)
+                        .cloned()
+                        .collect();
+                    if snapshot.is_none() {
+                        operator.add_splits(mine)?;
+                    }
+                    let own = metrics.source();
+                    let ctx = Context::new(subtask, metrics.operator(&source.name));
+                    Head::Source(Box::new(SourceHead::new(
+                        source.uid.clone(),
+                        operator,
+                        ctx,
+                        own,
+                    )))
+                }
+                VertexHead::Inputs => Head::Gate(InputGate::new(
+                    wiring.take_receivers(VertexId(number), index),
+                )),
+            };
+            let mut slots = Vec::new();
+            for (node, counters) in vertex.chain.iter().zip(&counters) {
+                let operator = checked(&node.name, (node.build)(subtask)?);
+                slots.push(Slot::new(
+                    node.uid.clone(),
+                    node.name.clone(),
+                    operator,
+                    Context::new(subtask, counters.clone()),
+                    node.keeps_late_rows,
+                ));
+            }
+            let (router, late) = (
+                wiring.router(VertexId(number), index, EdgeKind::Results),
+                wiring.router(VertexId(number), index, EdgeKind::LateRows),
+            );
+            by_thread[index % threads].push(tasks.len());
+            tasks.push(Task::new(tasks.len(), head, slots, router, late));
+        }
+    }
+    if let Some(snapshot) = snapshot {
+        tasks
+            .iter_mut()
+            .try_for_each(|task| task.restore(snapshot))?;
+    }
+    Ok(Deployment {
+        tasks,
+        metrics,
+        threads: by_thread,
+        parkers,
+    })
+}
+
+fn initial_splits(
+    vertex: &Vertex,
+    snapshot: Option<&dyn SnapshotReader>,
+) -> Result<Vec<crate::connectors::SplitState>> {
+    match &vertex.head {
+        VertexHead::Source(source) if snapshot.is_none() => (source.splits)(),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn uids(graph: &JobGraph) -> BTreeSet<&str> {
+    let heads = graph
+        .vertices
+        .iter()
+        .filter_map(|vertex| match &vertex.head {
+            VertexHead::Source(source) => Some(source.uid.as_str()),
+            VertexHead::Inputs => None,
+        });
+    heads
+        .chain(
+            graph
+                .vertices
+                .iter()
+                .flat_map(|vertex| &vertex.chain)
+                .map(|node| node.uid.as_str()),
+        )
+        .collect()
+}
+
+/// The channels of all edges, before tasks take their ends.
+struct Wiring<'a> {
+    graph: &'a JobGraph,
+    queue_bytes: usize,
+    parkers: &'a [Arc<Parker>],
+    /// By edge, then by receiving subtask: the receivers, one a sending subtask.
+    receivers: Vec<Vec<Vec<super::channel::Receiver>>>,
+    /// By edge, then by sending subtask: the senders.
+    senders: Vec<Vec<Vec<Arc<Sender>>>>,
+}
+
+impl<'a> Wiring<'a> {
+    fn new(graph: &'a JobGraph, queue_bytes: usize, parkers: &'a [Arc<Parker>]) -> Self {
+        let mut wiring = Wiring {
+            graph,
+            queue_bytes,
+            parkers,
+            receivers: Vec::new(),
+            senders: Vec::new(),
+        };
+        graph.edges.iter().for_each(|edge| wiring.connect(edge));
+        wiring
+    }
+
+    fn connect(&mut self, edge: &Edge) {
+        let (from, to) = (
+            self.graph.vertices[edge.from.0].parallelism,
+            self.graph.vertices[edge.to.0].parallelism,
+        );
+        let mut receivers: Vec<Vec<_>> = (0..to).map(|_| Vec::new()).collect();
+        let mut senders = Vec::new();
+        for sender in 0..from {
+            let targets: Vec<usize> = match edge.partitioning {
+                Partitioning::Forward => vec![sender],
+                Partitioning::Singleton => vec![0],
+                Partitioning::Hash(_) | Partitioning::Rebalance => (0..to).collect(),
+            };
+            let mut mine = Vec::new();
+            for target in targets {
+                let threads = self.parkers.len();
+                let (near, far) = channel(
+                    self.queue_bytes,
+                    self.parkers[sender % threads].clone(),
+                    self.parkers[target % threads].clone(),
+                );
+                mine.push(Arc::new(near));
+                receivers[target].push(far);
+            }
+            senders.push(mine);
+        }
+        self.receivers.push(receivers);
+        self.senders.push(senders);
+    }
+
+    fn take_receivers(
+        &mut self,
+        vertex: VertexId,
+        subtask: usize,
+    ) -> Vec<(super::channel::Receiver, InputIndex)> {
+        let mut taken = Vec::new();
+        for (number, edge) in self
+            .graph
+            .edges
+            .iter()
+            .enumerate()
+            .filter(|(_, edge)| edge.to == vertex)
+        {
+            taken.extend(
+                std::mem::take(&mut self.receivers[number][subtask])
+                    .into_iter()
+                    .map(|receiver| (receiver, edge.input)),
+            );
+        }
+        taken
+    }
+
+    fn router(&self, vertex: VertexId, subtask: usize, kind: EdgeKind) -> Router {
+        let edges = self
+            .graph
+            .edges
+            .iter()
+            .enumerate()
+            .filter(|(_, edge)| edge.from == vertex && edge.kind == kind);
+        Router::new(
+            edges
+                .map(|(number, edge)| {
+                    OutputEdge::new(
+                        edge.partitioning.clone(),
+                        self.graph.max_parallelism,
+                        self.senders[number][subtask].clone(),
+                    )
+                })
+                .collect(),
+        )
+    }
+}
