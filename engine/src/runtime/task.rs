@@ -488,6 +488,14 @@ impl Task {
         }
     }
 
+    /// The event time of the task's operators, by their stable ids.
+    pub(crate) fn watermarks(&self) -> Vec<(String, EventTime)> {
+        let slots = self.slots.iter();
+        slots
+            .map(|slot| (slot.uid.clone(), slot.ctx.watermark()))
+            .collect()
+    }
+
     /// Whether the task has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.finished

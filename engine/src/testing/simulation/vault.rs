@@ -1,0 +1,137 @@
+//! The checkpoints of a simulated world: written call by call while the job goes on, complete with the last call, and all that is left
+//! of a job that is killed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+use crate::checkpoint::JobSnapshot;
+use crate::error::Result;
+use crate::stream::CheckpointId;
+use crate::testing::test_connector::CommittedMark;
+
+/// What becomes of a checkpoint that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Completes,
+    /// The store refuses a write: nobody is told, the job goes on.
+    Fails,
+}
+
+/// How far the writing has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// More calls follow, or nothing is being written.
+    NotYet,
+    /// It may be restored from now on.
+    Complete(CheckpointId),
+    /// It failed.
+    Failed(CheckpointId),
+}
+
+/// A complete checkpoint.
+pub(super) struct Kept {
+    pub(super) snapshot: Arc<JobSnapshot>,
+    /// What sinks had committed when it was complete.
+    pub(super) mark: CommittedMark,
+    /// How many rows had been there.
+    pub(super) released: usize,
+}
+
+/// See the module.
+pub(super) struct Vault {
+    retained: usize,
+    /// Everything as of the last snapshot that was taken, whether its checkpoint was written or not: later ones may hold changes only.
+    whole: Option<JobSnapshot>,
+    writing: Option<(Arc<JobSnapshot>, u32, Fate)>,
+    kept: VecDeque<Kept>,
+}
+
+impl Vault {
+    /// Keeps so many complete checkpoints.
+    pub(super) fn new(retained: usize) -> Self {
+        Vault {
+            retained,
+            whole: None,
+            writing: None,
+            kept: VecDeque::new(),
+        }
+    }
+
+    /// Whether a checkpoint is being written.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Begins to write a snapshot.
+    pub(super) fn begin(
+        &mut self,
+        snapshot: JobSnapshot,
+        may_fail: bool,
+        random: &mut SmallRng,
+    ) -> Result<()> {
+        let whole = match self.whole.take() {
+            None => snapshot,
+            Some(mut whole) => {
+                whole.apply(snapshot)?;
+                whole
+            }
+        };
+        self.whole = Some(whole.clone());
+        let fate = match may_fail && random.random_bool(0.15) {
+            true => Fate::Fails,
+            false => Fate::Completes,
+        };
+        let calls = match random.random_range(0..4) {
+            0 => 0,
+            1 => random.random_range(20..60),
+            _ => random.random_range(1..8),
+        };
+        self.writing = Some((Arc::new(whole), calls, fate));
+        Ok(())
+    }
+
+    /// Makes the next call of what is being written.
+    pub(super) fn advance(&mut self, mark: impl FnOnce() -> CommittedMark, released: usize) -> Written {
+        let Some((snapshot, calls, fate)) = &mut self.writing else {
+            return Written::NotYet;
+        };
+        if *calls > 0 {
+            *calls -= 1;
+            return Written::NotYet;
+        }
+        let (snapshot, fate) = (snapshot.clone(), *fate);
+        self.writing = None;
+        let id = snapshot.checkpoint;
+        if fate == Fate::Fails {
+            return Written::Failed(id);
+        }
+        self.kept.push_back(Kept {
+            snapshot,
+            mark: mark(),
+            released,
+        });
+        while self.kept.len() > self.retained {
+            self.kept.pop_front();
+        }
+        Written::Complete(id)
+    }
+
+    /// The process dies: what is not complete is gone.
+    pub(super) fn die(&mut self) {
+        self.writing = None;
+        self.whole = self.newest().map(|snapshot| (*snapshot).clone());
+    }
+
+    /// What a restart restores.
+    pub(super) fn newest(&self) -> Option<Arc<JobSnapshot>> {
+        self.kept.back().map(|kept| kept.snapshot.clone())
+    }
+
+    /// The complete checkpoints that are kept, oldest first.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Kept> {
+        self.kept.iter()
+    }
+}
