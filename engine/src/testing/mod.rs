@@ -13,7 +13,7 @@ mod judge;
 mod prepare;
 mod report;
 mod runner;
-mod simulation;
+pub mod simulation;
 mod stepped_job;
 mod test_connector;
 pub mod twin;
@@ -22,9 +22,6 @@ mod ways;
 pub use judge::{Difference, SinkResult, compare_bags};
 pub use report::{CaseOutcome, CaseStatus, TestReport};
 pub use runner::{CaseRun, TestOptions, execute, run_case, run_files};
-pub use simulation::{
-    Compared, Failure, Happened, Report, SimulationOptions, Workload, nodes_of, pool_size, simulate,
-    simulate_workload, workload,
-};
+pub use simulation::simulate;
 pub use test_connector::{TestBench, TestConnector, WrittenRow};
 pub use ways::Way;

@@ -76,7 +76,7 @@ impl fmt::Display for Failure {
 }
 
 /// The workload of a seed, from the pool.
-pub fn workload(seed: u64) -> Workload {
+pub fn pool_workload(seed: u64) -> Workload {
     let mut random = SmallRng::seed_from_u64(seed ^ 0x5EED);
     let template = &TEMPLATES[seed as usize % TEMPLATES.len()];
     template.workload(&mut random)
@@ -89,7 +89,7 @@ pub fn pool_size() -> usize {
 
 /// Runs the simulation of a seed.
 pub fn simulate(seed: u64, options: &SimulationOptions) -> Result<Report, Box<Failure>> {
-    simulate_workload(&workload(seed), seed, options)
+    simulate_workload(&pool_workload(seed), seed, options)
 }
 
 /// Runs a workload with the faults of a seed.
