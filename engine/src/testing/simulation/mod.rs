@@ -9,6 +9,7 @@
 mod output;
 mod rows;
 mod run;
+mod spilling;
 mod templates;
 mod vault;
 mod workload;

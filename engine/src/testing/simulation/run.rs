@@ -13,12 +13,14 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
 use super::output::{Output, compare};
+use super::spilling::SimulatedBackend;
 use super::vault::{Vault, Written};
 use super::world::{DyingReader, Launch, World};
 use crate::checkpoint::{JobSnapshot, SnapshotReader};
 use crate::error::{Error, Result};
 use crate::operators::Output as OperatorOutput;
 use crate::runtime::{Clock, DeterministicStepper, StepperOptions};
+use crate::state::HashMapStateBackend;
 use crate::stream::CheckpointId;
 use crate::types::{EventTime, ProcessingTime};
 
@@ -76,7 +78,9 @@ pub(super) struct Run<'w> {
     expected: &'w Expected,
     random: SmallRng,
     weights: Weights,
+    /// Whether snapshots hold what changed alone, and whether all state is taken out after every batch.
     incremental: bool,
+    spills: bool,
     vault: Vault,
     job: Option<DeterministicStepper>,
     parallelism: usize,
@@ -102,6 +106,7 @@ pub(super) fn expect(world: &World) -> Result<Expected, Fault> {
         parallelism: 1,
         stepper: StepperOptions::default(),
         incremental: false,
+        backend: Arc::new(HashMapStateBackend),
     };
     let mut job = world.launch(&launch, None)?;
     // Rows of several tables arrive together, as they come.
@@ -141,6 +146,7 @@ impl<'w> Run<'w> {
             deaths_left: random.random_range(1..=5),
             vault: Vault::new(random.random_range(1..=3)),
             incremental: random.random_bool(0.5),
+            spills: random.random_bool(0.5),
             parallelism: 0,
             world,
             expected,
@@ -195,6 +201,7 @@ impl<'w> Run<'w> {
         Launch {
             parallelism: random.random_range(1..=most),
             incremental: self.incremental,
+            backend: Arc::new(SimulatedBackend::new(self.spills)),
             stepper: StepperOptions {
                 batch_rows: *[1, 2, 3, 7, 8192].choose(random).unwrap_or(&7),
                 queue_bytes: *[1, 300, 8 << 20].choose(random).unwrap_or(&300),
@@ -230,8 +237,12 @@ impl<'w> Run<'w> {
             |snapshot| format!("checkpoint {}", snapshot.checkpoint),
         );
         self.note(format!(
-            "a process starts from {from}: parallelism {}, batches of {}, channels of {} bytes",
-            launch.parallelism, launch.stepper.batch_rows, launch.stepper.queue_bytes
+            "a process starts from {from}: parallelism {}, batches of {}, channels of {} bytes{}{}",
+            launch.parallelism,
+            launch.stepper.batch_rows,
+            launch.stepper.queue_bytes,
+            if self.spills { ", no room for state" } else { "" },
+            if self.incremental { ", snapshots of changes" } else { "" },
         ));
         let reader = snapshot
             .as_deref()

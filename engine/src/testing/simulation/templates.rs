@@ -6,7 +6,7 @@
 
 use rand::Rng;
 use rand::rngs::SmallRng;
-use rand::seq::{IndexedRandom, SliceRandom};
+use rand::seq::{IndexedMutRandom, IndexedRandom, SliceRandom};
 
 use super::rows::{PoolTable, RowMaker, Times};
 use super::workload::{Compared, Workload};

@@ -11,7 +11,7 @@ use crate::config::SessionConfig;
 use crate::error::{Error, Result};
 use crate::plan::{ExecPlan, build_graph, plan_statement};
 use crate::runtime::{DeterministicStepper, ManualClock, StepperOptions};
-use crate::state::StateSnapshot;
+use crate::state::{StateBackend, StateSnapshot};
 use crate::stream::{CheckpointId, KeyGroupRange};
 use crate::testing::case::Variant;
 use crate::testing::cell::Value;
@@ -35,6 +35,7 @@ pub(super) struct Launch {
     pub(super) parallelism: usize,
     pub(super) stepper: StepperOptions,
     pub(super) incremental: bool,
+    pub(super) backend: Arc<dyn StateBackend>,
 }
 
 impl<'w> World<'w> {
@@ -67,6 +68,7 @@ impl<'w> World<'w> {
         let (plan, config) = self.plan(launch.parallelism)?;
         let mut graph = build_graph(&plan, &config, &self.prepared.session.connectors, None)?;
         graph.incremental = launch.incremental;
+        graph.backend = launch.backend.clone();
         DeterministicStepper::restored(graph, launch.stepper.clone(), self.clock.clone(), snapshot)
     }
 
