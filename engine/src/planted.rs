@@ -14,7 +14,7 @@ pub enum Bug {
     SourceWatermarkForgotten,
     /// A restored source forgets that a split is idle.
     IdleForgotten,
-    /// A reader's position is that before its last batch.
+    /// A reader's position is one row behind.
     PositionBehind,
     /// A sink does not commit again what a snapshot holds.
     CommitSkippedAtRestore,
@@ -24,8 +24,6 @@ pub enum Bug {
     CommitTooEarly,
     /// The test sink writes a transaction again that is committed again.
     CommitRepeats,
-    /// A sink commits at the end of the job before the last checkpoint says so.
-    UncommittedKept,
     /// Bundles are not flushed before a barrier.
     BundleNotFlushed,
     /// An instance takes up the key groups of its range but the first.
@@ -34,8 +32,12 @@ pub enum Bug {
     KeyGroupDoubled,
     /// A task that has ended is missing in later checkpoints.
     EndedTaskForgotten,
-    /// The windows that a restored operator still has to fire are forgotten.
+    /// A restored operator forgets some of the windows that it still has to fire.
     TimersForgotten,
+    /// A key that time makes act, and that is not at hand, does not act.
+    DueForgotten,
+    /// A key that is taken out of memory is not written to the lower tier.
+    EvictedNotWritten,
     /// A change of state since the checkpoint before is left out of an incremental snapshot.
     ChangeForgotten,
     /// Keys that are gone are left out of an incremental snapshot.
@@ -44,7 +46,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 17] = [
+    pub const ALL: [Bug; 18] = [
         Bug::BarrierOvertaken,
         Bug::WatermarkForgotten,
         Bug::SourceWatermarkForgotten,
@@ -54,12 +56,13 @@ impl Bug {
         Bug::PreparedForgotten,
         Bug::CommitTooEarly,
         Bug::CommitRepeats,
-        Bug::UncommittedKept,
         Bug::BundleNotFlushed,
         Bug::KeyGroupLost,
         Bug::KeyGroupDoubled,
         Bug::EndedTaskForgotten,
         Bug::TimersForgotten,
+        Bug::DueForgotten,
+        Bug::EvictedNotWritten,
         Bug::ChangeForgotten,
         Bug::TombstoneForgotten,
     ];

@@ -3,6 +3,7 @@
 use super::{Lower, TieredOperator};
 use crate::error::Result;
 use crate::operators::{Context, DueTime, KeySet, KeyedState};
+use crate::planted::{Bug, is_planted};
 use crate::state::{StateSnapshot, UnitWrite, key_hashes_of};
 
 /// How many rows go by between two looks at the memory.
@@ -132,7 +133,7 @@ impl Lower {
             .enumerate()
             .map(|(index, written)| UnitWrite {
                 hash: written.hash,
-                value: Some(encoded.value(index)),
+                value: (!is_planted(Bug::EvictedNotWritten)).then(|| encoded.value(index)),
                 expiry: written.expiry,
                 due: written.due,
             })

@@ -22,6 +22,7 @@ use self::codec::UnitCodec;
 use self::residents::Residents;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
+use crate::planted::{Bug, is_planted};
 use crate::state::{MemoryShare, StatePart, StateSnapshot, UnitStore};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
@@ -305,7 +306,10 @@ impl TieredOperator {
         if lower.store.earliest_due().is_none_or(|due| due > time) {
             return Ok(false);
         }
-        let due = lower.store.take_due(time, DUE_KEYS)?;
+        let mut due = lower.store.take_due(time, DUE_KEYS)?;
+        if is_planted(Bug::DueForgotten) {
+            due.pop();
+        }
         let missing = lower.residents.touch(&due);
         self.put_back(ctx, missing)?;
         Ok(true)
@@ -413,8 +417,15 @@ impl TieredOperator {
             .inner
             .keyed_state()
             .expect("an operator does not lose its keyed state");
-        let changed = self.changes.take(ctx, keyed);
+        let mut changed = self.changes.take(ctx, keyed);
+        if is_planted(Bug::ChangeForgotten) {
+            let forgotten = changed.iter().min().copied();
+            forgotten.map(|hash| changed.remove(&hash));
+        }
         let mut snapshot = keyed.export_keyed(ctx, &changed)?;
+        if is_planted(Bug::TombstoneForgotten) {
+            changed = snapshot.key_hashes().into_iter().collect();
+        }
         let mut changed: Vec<u64> = changed.into_iter().collect();
         changed.sort_unstable();
         snapshot.changed = Some(changed);

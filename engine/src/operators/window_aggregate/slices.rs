@@ -10,6 +10,7 @@ use super::grouped::{GroupedAggregates, Grouping, KeyedColumns};
 use super::merge_tree::MergeTree;
 use super::rows::{Dealing, Run, SliceKey, deal_by_slice, taken};
 use crate::error::Result;
+use crate::planted::{Bug, is_planted};
 use crate::state::{Groups, KEY_HASH_COLUMN};
 use crate::types::EventTime;
 use crate::window::{SliceAssigner, WindowClock};
@@ -361,7 +362,9 @@ impl SliceStore {
     /// Takes snapshots up, of whichever instances; `fired` is how far time had come.
     pub(crate) fn restore(&mut self, batches: &[RecordBatch], fired: EventTime) -> Result<()> {
         self.set_fired(fired);
-        for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
+        let lost = usize::from(is_planted(Bug::TimersForgotten));
+        let held = batches.iter().filter(|batch| batch.num_rows() > 0);
+        for batch in held.skip(lost) {
             let ends = batch.column(2).as_primitive::<Int64Type>().values();
             let starts = batch.column(3).as_primitive::<Int64Type>().values();
             let slices: Vec<SliceKey> = ends

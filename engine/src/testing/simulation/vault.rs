@@ -1,7 +1,7 @@
 //! The checkpoints of a simulated world: written call by call while the job goes on, complete with the last call, and all that is left
 //! of a job that is killed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rand::Rng;
@@ -72,13 +72,11 @@ impl Vault {
         may_fail: bool,
         random: &mut SmallRng,
     ) -> Result<()> {
-        let whole = match self.whole.take() {
-            None => snapshot,
-            Some(mut whole) => {
-                whole.apply(snapshot)?;
-                whole
-            }
-        };
+        let mut whole = self.whole.take().unwrap_or_else(|| JobSnapshot {
+            checkpoint: snapshot.checkpoint,
+            operators: BTreeMap::new(),
+        });
+        whole.apply(snapshot)?;
         self.whole = Some(whole.clone());
         let fate = match may_fail && random.random_bool(0.15) {
             true => Fate::Fails,
