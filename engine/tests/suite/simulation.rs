@@ -267,6 +267,7 @@ mod planted {
     #[test]
     fn planted_bugs_are_found() {
         let only = std::env::var("VOLLEY_PLANT").ok();
+        let only = only.filter(|only| !only.is_empty());
         let mut lines = Vec::new();
         let mut missed = Vec::new();
         for bug in Bug::ALL {
