@@ -22,7 +22,7 @@ pub(super) fn keyed_batch(
     let groups = UInt64Array::from_iter_values(groups);
     let mut fields = vec![Arc::new(Field::new(
         KEY_HASH_COLUMN,
-        DataType::UInt16,
+        DataType::UInt64,
         false,
     ))];
     let mut columns: Vec<ArrayRef> = vec![Arc::new(groups)];
