@@ -5,6 +5,9 @@
 //! operator answers as if all of it had been there, provided that the state of a key is there whenever a row of the key
 //! comes and whenever time makes the key act ([`KeyedState::due`]).
 
+#[cfg(test)]
+pub(super) mod conformance;
+
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use hashbrown::HashSet;
