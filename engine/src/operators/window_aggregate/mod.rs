@@ -369,8 +369,12 @@ impl Operator for WindowAggregateOperator {
             let fired: Vec<EventTime> = snapshot.json("fired")?;
             fired.into_iter().min().unwrap_or(EventTime::MIN)
         };
-        self.store.set_fired(fired)?;
+        self.store.begin_at(fired);
         self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -300,9 +300,14 @@ impl SliceStore {
         }
     }
 
+    /// Time has come to here, and windows have fired before.
+    pub(crate) fn begin_at(&mut self, fired: EventTime) {
+        self.fired = self.fired.max(fired);
+    }
+
     /// All windows up to this time have fired, also of the keys that were behind.
     pub(crate) fn set_fired(&mut self, fired: EventTime) -> Result<()> {
-        self.fired = self.fired.max(fired);
+        self.begin_at(fired);
         for (_, behind) in std::mem::take(&mut self.behind) {
             for (key, groups) in behind.slices {
                 let (grouping, slice) = self.slice(key, groups.len())?;

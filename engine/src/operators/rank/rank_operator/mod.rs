@@ -558,6 +558,10 @@ impl<K: RankKey> Operator for RankOperator<K> {
         self.load_keyed(ctx, &snapshot)
     }
 
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
     }
