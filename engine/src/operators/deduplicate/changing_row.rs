@@ -334,6 +334,10 @@ impl Operator for DeduplicateChangingRowOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
     }

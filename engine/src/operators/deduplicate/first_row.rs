@@ -157,6 +157,10 @@ impl Operator for DeduplicateFirstRowOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
     }

@@ -171,6 +171,10 @@ impl Operator for FirstRowsOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
         Some(self)
     }
