@@ -157,7 +157,10 @@ impl UnitStore for MemoryUnitStore {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.values.values().map(|(value, _)| value.len() + 64).sum()
+        self.values
+            .values()
+            .map(|(value, _)| value.len() + 64)
+            .sum()
     }
 
     fn metrics(&self) -> Arc<UnitStoreMetrics> {
