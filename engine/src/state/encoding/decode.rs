@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Field, Fields};
 use arrow::error::ArrowError;
 
 use super::columns::{Layout, has_weight, layout};
-use super::{CodecTable, varint};
+use super::{AT, CodecTable, NEVER, varint};
 use crate::error::{Error, Result};
 use crate::state::StateSnapshot;
 
@@ -68,7 +68,8 @@ pub(super) fn decode(
     hashes: Vec<u64>,
     values: Vec<&[u8]>,
 ) -> Result<StateSnapshot> {
-    let mut rest = Rest(values);
+    let rows = values.into_iter().map(|value| Ok(due_and_rows(value)?.1));
+    let mut rest = Rest(rows.collect::<Result<_>>()?);
     let mut snapshot = StateSnapshot::default();
     for (number, table) in tables.iter().enumerate() {
         if let Some(batch) = decode_table(number, table, &hashes, &mut rest)? {
@@ -77,6 +78,18 @@ pub(super) fn decode(
     }
     let all_read = rest.0.iter().all(|unit| unit.is_empty());
     all_read.then_some(snapshot).ok_or_else(damaged)
+}
+
+/// When a unit acts next, and what is behind that in its value.
+pub(super) fn due_and_rows(value: &[u8]) -> Result<(i64, &[u8])> {
+    match value.split_first().ok_or_else(damaged)? {
+        (&NEVER, rows) => Ok((i64::MAX, rows)),
+        (&AT, rest) => {
+            let (due, rows) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
+            Ok((i64::from_le_bytes(*due), rows))
+        }
+        _ => Err(damaged()),
+    }
 }
 
 fn decode_table(

@@ -8,7 +8,7 @@ use arrow::compute;
 use arrow::datatypes::DataType;
 
 use super::columns::{Layout, has_weight, layout};
-use super::{CodecTable, EncodedUnits, UnitTimes, varint};
+use super::{AT, CodecTable, EncodedUnits, NEVER, UnitTimes, varint};
 use crate::error::{Error, Result};
 use crate::state::{StateSnapshot, key_hashes_of};
 
@@ -240,6 +240,7 @@ fn fold_times(tables: &[SortedTable], times: &[RowTimes], units: &mut EncodedUni
 
 fn write_values(tables: &[SortedTable], units: &mut EncodedUnits) -> Result<()> {
     let mut places = vec![0; units.hashes.len()];
+    encode_dues(&units.dues, &mut Measure(&mut places));
     for table in tables {
         table.encode_to(&mut Measure(&mut places))?;
     }
@@ -257,7 +258,20 @@ fn write_values(tables: &[SortedTable], units: &mut EncodedUnits) -> Result<()> 
         places: &mut places,
         bytes: &mut units.bytes,
     };
+    encode_dues(&units.dues, &mut target);
     tables.iter().try_for_each(|table| table.encode_to(&mut target))
+}
+
+fn encode_dues<T: Target>(dues: &[i64], target: &mut T) {
+    for (unit, due) in dues.iter().enumerate() {
+        match *due {
+            i64::MAX => target.put_fixed(unit, &[NEVER]),
+            due => {
+                target.put_fixed(unit, &[AT]);
+                target.put_fixed(unit, &due.to_le_bytes());
+            }
+        }
+    }
 }
 
 /// Which runs have a NULL; empty where none has.
@@ -314,12 +328,13 @@ fn encode_column<T: Target>(
 /// A column inside another, behind a byte that says whether it has a NULL. Runs without rows are left out.
 fn encode_inner<T: Target>(column: &ArrayRef, runs: &[Run], target: &mut T) -> Result<()> {
     let column = without_dictionary(column)?;
+    let column = column.as_ref();
     let runs: Vec<Run> = runs.iter().copied().filter(|run| run.rows > 0).collect();
-    let nulls = runs_with_nulls(&column, &runs);
+    let nulls = runs_with_nulls(column, &runs);
     for (at, run) in runs.iter().enumerate() {
         target.put_fixed(run.unit, &[u8::from(nulls.get(at) == Some(&true))]);
     }
-    encode_column(&column, &runs, &nulls, target)
+    encode_column(column, &runs, &nulls, target)
 }
 
 /// The rows of a column by unit.

@@ -4,7 +4,8 @@
 //! a small Arrow batch would. Types are looked at once a column and batch, not once a row: encoding first measures all units column by
 //! column, then writes them, each at its place of one buffer; decoding goes through all units column by column, too.
 //!
-//! A value is, for each table of which the unit has rows, by ascending number of the table:
+//! A value begins with when the unit acts next: a byte 0 for never, or a byte 1 and the time (eight bytes). Then it has, for each table of
+//! which the unit has rows, by ascending number of the table:
 //!
 //! ```text
 //! table      varint, the number of the table in the codec
@@ -52,6 +53,11 @@ struct CodecTable {
     name: String,
     schema: SchemaRef,
 }
+
+/// The unit never acts by itself.
+const NEVER: u8 = 0;
+/// The time follows.
+const AT: u8 = 1;
 
 /// When the rows of a table act and are forgotten; what an operator knows of its own tables.
 pub trait UnitTimes {
@@ -178,6 +184,13 @@ impl UnitCodec {
     ) -> Result<()> {
         self.learn(snapshot)?;
         encode::encode(&self.tables, snapshot, times, units)
+    }
+
+    /// When a unit acts next, by its value; `i64::MAX`: never.
+    ///
+    /// Fails as [`UnitCodec::decode`] does.
+    pub fn due_of(&self, value: &[u8]) -> Result<i64> {
+        Ok(decode::due_and_rows(value)?.0)
     }
 
     /// The state of units, given by hash and value: one batch a table, rows in the order of the units. Tables without rows are left out.

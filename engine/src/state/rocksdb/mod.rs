@@ -18,7 +18,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
@@ -73,6 +73,10 @@ impl StateBackend for RocksDbStateBackend {
     fn unit_store(&self, name: &str) -> Result<Option<Box<dyn UnitStore>>> {
         let store = RocksDbUnitStore::new(self.database.clone(), name)?;
         Ok(Some(Box::new(store)))
+    }
+
+    fn local_directory(&self) -> PathBuf {
+        self.directory().join("parts")
     }
 
     fn memory_budget(&self) -> Option<Arc<MemoryBudget>> {
