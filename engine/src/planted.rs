@@ -32,7 +32,7 @@ pub enum Bug {
     KeyGroupDoubled,
     /// A task that has ended is missing in later checkpoints.
     EndedTaskForgotten,
-    /// A restored operator forgets some of the windows that it still has to fire.
+    /// A restored operator forgets the windows that it still has to fire.
     TimersForgotten,
     /// A key that time makes act, and that is not at hand, does not act.
     DueForgotten,

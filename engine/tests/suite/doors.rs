@@ -120,7 +120,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "plan/job_graph_builder.rs",
-        &["operators", "connectors", "runtime"],
+        &["operators", "connectors", "runtime", "state"],
         "makes the job graph of a plan",
     ),
 ];
