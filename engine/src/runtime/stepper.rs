@@ -71,10 +71,11 @@ impl DeterministicStepper {
         snapshot: Option<&JobSnapshot>,
     ) -> Result<Self> {
         let snapshot = snapshot.map(|snapshot| snapshot as &dyn SnapshotReader);
-        Self::deployed(graph, options, clock, snapshot)
+        Self::from_reader(graph, options, clock, snapshot)
     }
 
-    fn deployed(
+    /// Deploys a job, from whatever state can be read.
+    pub fn from_reader(
         graph: JobGraph,
         options: StepperOptions,
         clock: ManualClock,

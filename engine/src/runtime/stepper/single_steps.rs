@@ -1,26 +1,15 @@
 //! The same job moved by smaller steps, for who decides what happens between any two of them: one task by one element, one task's
 //! notification, the barrier of a checkpoint without waiting for it.
 
-use super::{DeterministicStepper, StepperOptions};
-use crate::checkpoint::{JobSnapshot, SnapshotReader};
+use super::DeterministicStepper;
+use crate::checkpoint::JobSnapshot;
 use crate::error::Result;
-use crate::runtime::clock::{Clock, ManualClock};
-use crate::runtime::graph::JobGraph;
+use crate::runtime::clock::Clock;
 use crate::runtime::task::{Step, Task};
 use crate::stream::CheckpointId;
 use crate::types::{EventTime, ProcessingTime};
 
 impl DeterministicStepper {
-    /// Deploys a job from whatever a snapshot is read from.
-    pub fn restored(
-        graph: JobGraph,
-        options: StepperOptions,
-        clock: ManualClock,
-        snapshot: Option<&dyn SnapshotReader>,
-    ) -> Result<Self> {
-        Self::deployed(graph, options, clock, snapshot)
-    }
-
     /// How many tasks there are.
     pub fn task_count(&self) -> usize {
         self.tasks.len()
@@ -36,7 +25,7 @@ impl DeterministicStepper {
     }
 
     /// The snapshot of the checkpoint that every task has passed since the last call.
-    pub fn take_completed(&mut self) -> Option<JobSnapshot> {
+    pub fn completed_snapshot(&mut self) -> Option<JobSnapshot> {
         self.completed.take()
     }
 

@@ -16,12 +16,12 @@ use super::output::{Output, compare};
 use super::spilling::SimulatedBackend;
 use super::vault::{Vault, Written};
 use super::world::{DyingReader, Launch, World};
-use crate::checkpoint::{JobSnapshot, SnapshotReader};
+use crate::checkpoint::SnapshotReader;
 use crate::error::{Error, Result};
 use crate::operators::Output as OperatorOutput;
 use crate::runtime::{Clock, DeterministicStepper, StepperOptions};
 use crate::state::HashMapStateBackend;
-use crate::stream::CheckpointId;
+use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 use crate::types::{EventTime, ProcessingTime};
 
 /// What a run without faults gave.
@@ -217,7 +217,7 @@ impl<'w> Run<'w> {
     fn start(&mut self) -> Result<(), Fault> {
         self.world.bench.revive();
         let launch = self.launch_options();
-        let snapshot = self.vault.newest();
+        let snapshot = self.vault.start();
         if snapshot.is_none() && !self.world.bench.start_over() {
             return Err(Fault(
                 "a sink committed rows before any checkpoint was complete".to_string(),
@@ -234,7 +234,7 @@ impl<'w> Run<'w> {
         }
         let from = snapshot.as_ref().map_or_else(
             || "nothing".to_string(),
-            |snapshot| format!("checkpoint {}", snapshot.checkpoint),
+            |snapshot| format!("checkpoint {}", snapshot.checkpoint()),
         );
         self.note(format!(
             "a process starts from {from}: parallelism {}, batches of {}, channels of {} bytes{}{}",
@@ -264,7 +264,7 @@ impl<'w> Run<'w> {
         &mut self,
         job: DeterministicStepper,
         launch: &Launch,
-        snapshot: Option<&JobSnapshot>,
+        snapshot: Option<&dyn SnapshotReader>,
     ) -> Result<(), Fault> {
         if let Some(snapshot) = snapshot {
             self.happened.restores += 1;
@@ -332,14 +332,13 @@ impl<'w> Run<'w> {
     }
 
     fn take_completed(&mut self) -> Result<(), Fault> {
-        let Some(snapshot) = self.job.as_mut().and_then(|job| job.take_completed()) else {
+        let Some(job) = &mut self.job else {
             return Ok(());
         };
-        self.note(format!(
-            "every task has passed the barrier of checkpoint {}",
-            snapshot.checkpoint
-        ));
-        Ok(self.vault.begin(snapshot, true, &mut self.random)?)
+        if let Some(id) = self.vault.begin(job, &mut self.random)? {
+            self.note(format!("every task has passed the barrier of checkpoint {id}"));
+        }
+        Ok(())
     }
 
     /// Something happens. Whether the process still lives.
@@ -395,7 +394,7 @@ impl<'w> Run<'w> {
     /// The next call of the checkpoint store.
     fn write(&mut self) {
         let bench = &self.world.bench;
-        match self.vault.advance(|| bench.mark(), self.released) {
+        match self.vault.advance(|| bench.mark()) {
             Written::NotYet => {}
             Written::Failed(id) => {
                 self.happened.failed_checkpoints += 1;
@@ -488,12 +487,11 @@ impl<'w> Run<'w> {
         }
         if !self.ends {
             self.news.clear();
-            if let Some(snapshot) = self.job.as_mut().and_then(|job| job.final_snapshot()) {
-                self.note(format!(
-                    "the final checkpoint {} begins",
-                    snapshot.checkpoint
-                ));
-                self.vault.begin(snapshot, false, &mut self.random)?;
+            let Some(job) = &mut self.job else {
+                return Ok(false);
+            };
+            if let Some(id) = self.vault.begin_final(job, &mut self.random)? {
+                self.note(format!("the final checkpoint {id} begins"));
             }
             self.ends = true;
             return Ok(false);
@@ -509,25 +507,20 @@ impl<'w> Run<'w> {
         if self.world.workload.directory.is_some() {
             return Ok(());
         }
-        let kept: Vec<_> = self
-            .vault
-            .kept()
-            .map(|kept| (kept.snapshot.clone(), kept.mark.clone(), kept.released))
-            .collect();
-        for (snapshot, mark, _) in kept.into_iter().rev() {
+        for (snapshot, mark) in self.vault.kept() {
             let launch = self.launch_options();
             self.note(format!(
                 "retained checkpoint {} is restored at parallelism {}",
-                snapshot.checkpoint, launch.parallelism
+                snapshot.checkpoint(),
+                launch.parallelism
             ));
             self.world.bench.revive();
             self.world.bench.rewind(&mark);
-            let snapshot: Arc<JobSnapshot> = snapshot;
             let mut job = self.world.launch(&launch, Some(&*snapshot))?;
-            check_watermarks(&snapshot, &job)?;
+            check_watermarks(&*snapshot, &job)?;
             run_to_end(self.world, &mut job)?;
             let committed = self.world.committed().map_err(Fault)?;
-            let when = format!("from checkpoint {} on", snapshot.checkpoint);
+            let when = format!("from checkpoint {} on", snapshot.checkpoint());
             compare(&self.expected.end, &committed, &when).map_err(Fault)?;
             self.happened.retained += 1;
         }
@@ -535,8 +528,14 @@ impl<'w> Run<'w> {
     }
 }
 
+/// `pipeline.max-parallelism` of the jobs of the pool.
+const DEFAULT_KEY_GROUPS: u16 = 128;
+
 /// No operator starts behind the time that the snapshot says of the slowest of its instances.
-fn check_watermarks(snapshot: &JobSnapshot, job: &DeterministicStepper) -> Result<(), Fault> {
+fn check_watermarks(
+    snapshot: &dyn SnapshotReader,
+    job: &DeterministicStepper,
+) -> Result<(), Fault> {
     #[derive(serde::Deserialize)]
     struct Time {
         watermark: EventTime,
@@ -547,9 +546,11 @@ fn check_watermarks(snapshot: &JobSnapshot, job: &DeterministicStepper) -> Resul
         *of_operator = watermark.min(*of_operator);
     }
     for (uid, watermark) in least {
-        let Some(state) = snapshot.operators.get(&uid) else {
-            continue;
+        let none = KeyGroupRange {
+            first: KeyGroup(0),
+            last: KeyGroup(0),
         };
+        let state = snapshot.read(&uid, none, DEFAULT_KEY_GROUPS)?;
         let times: Vec<Time> = state.json("$time")?;
         let Some(saved) = times.iter().map(|time| time.watermark).min() else {
             continue;

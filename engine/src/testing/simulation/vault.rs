@@ -7,8 +7,9 @@ use std::sync::Arc;
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use crate::checkpoint::JobSnapshot;
+use crate::checkpoint::{JobSnapshot, SnapshotReader};
 use crate::error::Result;
+use crate::runtime::DeterministicStepper;
 use crate::stream::CheckpointId;
 use crate::testing::test_connector::CommittedMark;
 
@@ -31,14 +32,8 @@ pub(super) enum Written {
     Failed(CheckpointId),
 }
 
-/// A complete checkpoint.
-pub(super) struct Kept {
-    pub(super) snapshot: Arc<JobSnapshot>,
-    /// What sinks had committed when it was complete.
-    pub(super) mark: CommittedMark,
-    /// How many rows had been there.
-    pub(super) released: usize,
-}
+/// A complete checkpoint, and what sinks had committed when it was complete.
+pub(super) type Kept = (Arc<dyn SnapshotReader>, CommittedMark);
 
 /// See the module.
 pub(super) struct Vault {
@@ -46,7 +41,7 @@ pub(super) struct Vault {
     /// Everything as of the last snapshot that was taken, whether its checkpoint was written or not: later ones may hold changes only.
     whole: Option<JobSnapshot>,
     writing: Option<(Arc<JobSnapshot>, u32, Fate)>,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<(Arc<JobSnapshot>, CommittedMark)>,
 }
 
 impl Vault {
@@ -65,13 +60,44 @@ impl Vault {
         self.writing.is_some()
     }
 
-    /// Begins to write a snapshot.
+    /// A process starts: what it restores.
+    pub(super) fn start(&mut self) -> Option<Arc<dyn SnapshotReader>> {
+        let newest = self.kept.back();
+        self.whole = newest.map(|(snapshot, _)| (**snapshot).clone());
+        newest.map(|(snapshot, _)| snapshot.clone() as Arc<dyn SnapshotReader>)
+    }
+
+    /// Begins to write the checkpoint whose barrier every task has passed, where there is one.
     pub(super) fn begin(
+        &mut self,
+        job: &mut DeterministicStepper,
+        random: &mut SmallRng,
+    ) -> Result<Option<CheckpointId>> {
+        match job.completed_snapshot() {
+            Some(snapshot) => self.begin_snapshot(snapshot, true, random).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Begins to write the checkpoint at the end of the job.
+    pub(super) fn begin_final(
+        &mut self,
+        job: &mut DeterministicStepper,
+        random: &mut SmallRng,
+    ) -> Result<Option<CheckpointId>> {
+        match job.final_snapshot() {
+            Some(snapshot) => self.begin_snapshot(snapshot, false, random).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn begin_snapshot(
         &mut self,
         snapshot: JobSnapshot,
         may_fail: bool,
         random: &mut SmallRng,
-    ) -> Result<()> {
+    ) -> Result<CheckpointId> {
+        let checkpoint = snapshot.checkpoint;
         let mut whole = self.whole.take().unwrap_or_else(|| JobSnapshot {
             checkpoint: snapshot.checkpoint,
             operators: BTreeMap::new(),
@@ -88,11 +114,11 @@ impl Vault {
             _ => random.random_range(1..8),
         };
         self.writing = Some((Arc::new(whole), calls, fate));
-        Ok(())
+        Ok(checkpoint)
     }
 
     /// Makes the next call of what is being written.
-    pub(super) fn advance(&mut self, mark: impl FnOnce() -> CommittedMark, released: usize) -> Written {
+    pub(super) fn advance(&mut self, mark: impl FnOnce() -> CommittedMark) -> Written {
         let Some((snapshot, calls, fate)) = &mut self.writing else {
             return Written::NotYet;
         };
@@ -106,11 +132,7 @@ impl Vault {
         if fate == Fate::Fails {
             return Written::Failed(id);
         }
-        self.kept.push_back(Kept {
-            snapshot,
-            mark: mark(),
-            released,
-        });
+        self.kept.push_back((snapshot, mark()));
         while self.kept.len() > self.retained {
             self.kept.pop_front();
         }
@@ -120,16 +142,16 @@ impl Vault {
     /// The process dies: what is not complete is gone.
     pub(super) fn die(&mut self) {
         self.writing = None;
-        self.whole = self.newest().map(|snapshot| (*snapshot).clone());
+        self.whole = None;
     }
 
-    /// What a restart restores.
-    pub(super) fn newest(&self) -> Option<Arc<JobSnapshot>> {
-        self.kept.back().map(|kept| kept.snapshot.clone())
-    }
-
-    /// The complete checkpoints that are kept, oldest first.
-    pub(super) fn kept(&self) -> impl Iterator<Item = &Kept> {
-        self.kept.iter()
+    /// The complete checkpoints that are kept, newest first.
+    pub(super) fn kept(&self) -> Vec<Kept> {
+        let newest_first = self.kept.iter().rev();
+        let kept = newest_first.map(|(snapshot, mark)| {
+            let reader = snapshot.clone() as Arc<dyn SnapshotReader>;
+            (reader, mark.clone())
+        });
+        kept.collect()
     }
 }

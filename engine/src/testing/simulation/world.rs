@@ -69,7 +69,7 @@ impl<'w> World<'w> {
         let mut graph = build_graph(&plan, &config, &self.prepared.session.connectors, None)?;
         graph.incremental = launch.incremental;
         graph.backend = launch.backend.clone();
-        DeterministicStepper::restored(graph, launch.stepper.clone(), self.clock.clone(), snapshot)
+        DeterministicStepper::from_reader(graph, launch.stepper.clone(), self.clock.clone(), snapshot)
     }
 
     /// The plan at some parallelism, and the options that it was made with.
