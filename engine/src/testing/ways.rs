@@ -200,7 +200,8 @@ mod tests {
         );
         let free = WaySettings::of(Way::Mixed, &cases[1], &none);
         assert_eq!((free.parallelism, free.kills), (Some(3), true));
-        let text = "- name: a\n  set: {state.backend.type: hashmap}\n  expect: {mode: append, rows: []}\n";
+        let text =
+            "- name: a\n  set: {state.backend.type: hashmap}\n  expect: {mode: append, rows: []}\n";
         let cases = parse_cases(Path::new("x"), text).unwrap();
         assert!(!WaySettings::of(Way::Rocksdb, &cases[0], &none).spills);
     }
@@ -215,7 +216,11 @@ mod tests {
         };
         let options = settings.options();
         let keys: Vec<&str> = options.iter().map(|(key, _)| key.as_str()).collect();
-        let expected = ["parallelism.default", "state.backend.type", "state.backend.memory"];
+        let expected = [
+            "parallelism.default",
+            "state.backend.type",
+            "state.backend.memory",
+        ];
         assert_eq!(keys, expected);
     }
 }

@@ -123,8 +123,14 @@ fn check_share(share: u64) {
     assert!(sums.with_rows * 10 > sums.runs * 8, "{sums:?}");
     assert!(deaths > sums.runs, "{sums:?}");
     assert!(restores > sums.runs && rescales > sums.runs / 2, "{sums:?}");
-    assert!(checkpoints > sums.runs * 2 && retained > sums.runs, "{sums:?}");
-    assert!(deaths_during_restore > 5 && failed_checkpoints > 20, "{sums:?}");
+    assert!(
+        checkpoints > sums.runs * 2 && retained > sums.runs,
+        "{sums:?}"
+    );
+    assert!(
+        deaths_during_restore > 5 && failed_checkpoints > 20,
+        "{sums:?}"
+    );
     assert!(sums.refused < 5, "{sums:?}");
 }
 
@@ -173,7 +179,10 @@ fn every_operator_is_in_the_mix() {
         }
     }
     for node in NODES {
-        assert!(reached.contains_key(*node), "{node} is missing: {reached:#?}");
+        assert!(
+            reached.contains_key(*node),
+            "{node} is missing: {reached:#?}"
+        );
     }
     let unknown: Vec<&String> = reached
         .keys()
@@ -255,7 +264,12 @@ mod planted {
         for seed in 0..SEEDS {
             if let Some(Err(failure)) = run(seed) {
                 found += 1;
-                let line = failure.message.lines().next().unwrap_or_default().to_string();
+                let line = failure
+                    .message
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .to_string();
                 first.get_or_insert(format!("seed {seed}, {}: {line}", failure.workload));
             }
         }
@@ -283,6 +297,10 @@ mod planted {
                 missed.push(name);
             }
         }
-        assert!(missed.is_empty(), "no seed finds {missed:?}\n{}", lines.join("\n"));
+        assert!(
+            missed.is_empty(),
+            "no seed finds {missed:?}\n{}",
+            lines.join("\n")
+        );
     }
 }

@@ -132,7 +132,12 @@ fn restored_with(query: &str, way: Way) -> CaseStatus {
 fn a_query_that_computes_the_same_takes_up_the_state() {
     for way in [Way::Base, Way::Size1, Way::Random, Way::Parallel3] {
         let same = "select  k, count(*) as c from t group by k";
-        assert_eq!(restored_with(same, way), CaseStatus::Passed, "{}", way.name());
+        assert_eq!(
+            restored_with(same, way),
+            CaseStatus::Passed,
+            "{}",
+            way.name()
+        );
     }
 }
 

@@ -44,7 +44,10 @@ fn bag(rows: &[WrittenRow]) -> Result<Vec<Vec<Value>>, String> {
         *count += row.kind.weight();
         if *count < 0 {
             let text = row_text(&row.cells);
-            return Err(format!("{} {text} takes back a row that is not there", row.kind));
+            return Err(format!(
+                "{} {text} takes back a row that is not there",
+                row.kind
+            ));
         }
     }
     let copies = |(row, count): (Ordered, i64)| std::iter::repeat_n(row.0, count as usize);
@@ -54,7 +57,11 @@ fn bag(rows: &[WrittenRow]) -> Result<Vec<Vec<Value>>, String> {
 fn by_key(rows: Vec<WrittenRow>, key: &[usize]) -> Vec<Vec<Value>> {
     let mut table: BTreeMap<Ordered, Vec<Value>> = BTreeMap::new();
     for row in rows {
-        let of_row = Ordered(key.iter().map(|column| row.cells[*column].clone()).collect());
+        let of_row = Ordered(
+            key.iter()
+                .map(|column| row.cells[*column].clone())
+                .collect(),
+        );
         match row.kind.is_accumulate() {
             true => table.insert(of_row, row.cells),
             false => table.remove(&of_row),

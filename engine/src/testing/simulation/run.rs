@@ -15,7 +15,7 @@ use rand::{Rng, SeedableRng};
 use super::output::{Output, compare};
 use super::spilling::SimulatedBackend;
 use super::vault::{Vault, Written};
-use super::world::{DyingReader, Launch, World};
+use super::world::{DEATH, DyingReader, Launch, World};
 use crate::checkpoint::SnapshotReader;
 use crate::error::{Error, Result};
 use crate::operators::Output as OperatorOutput;
@@ -241,8 +241,16 @@ impl<'w> Run<'w> {
             launch.parallelism,
             launch.stepper.batch_rows,
             launch.stepper.queue_bytes,
-            if self.spills { ", no room for state" } else { "" },
-            if self.incremental { ", snapshots of changes" } else { "" },
+            if self.spills {
+                ", no room for state"
+            } else {
+                ""
+            },
+            if self.incremental {
+                ", snapshots of changes"
+            } else {
+                ""
+            },
         ));
         let reader = snapshot
             .as_deref()
@@ -250,7 +258,7 @@ impl<'w> Run<'w> {
         let reader = reader.as_ref().map(|reader| reader as &dyn SnapshotReader);
         match self.world.launch(&launch, reader) {
             Ok(job) => self.started(job, &launch, snapshot.as_deref()),
-            Err(error) if dies => {
+            Err(error) if dies && error.to_string().contains(DEATH) => {
                 self.note(format!("it dies while it starts: {error}"));
                 self.happened.deaths_during_restore += 1;
                 self.deaths_left -= 1;
@@ -302,7 +310,10 @@ impl<'w> Run<'w> {
 
     /// Every task makes a step. Whether the job has ended and committed everything.
     fn turn(&mut self) -> Result<bool, Fault> {
-        let tasks = self.job.as_ref().map_or(0, DeterministicStepper::task_count);
+        let tasks = self
+            .job
+            .as_ref()
+            .map_or(0, DeterministicStepper::task_count);
         let mut order: Vec<usize> = (0..tasks).collect();
         order.shuffle(&mut self.random);
         let mut moved = false;
@@ -336,7 +347,9 @@ impl<'w> Run<'w> {
             return Ok(());
         };
         if let Some(id) = self.vault.begin(job, &mut self.random)? {
-            self.note(format!("every task has passed the barrier of checkpoint {id}"));
+            self.note(format!(
+                "every task has passed the barrier of checkpoint {id}"
+            ));
         }
         Ok(())
     }
@@ -403,10 +416,17 @@ impl<'w> Run<'w> {
             Written::Complete(id) => {
                 self.happened.checkpoints += 1;
                 self.note(format!("checkpoint {id} is complete"));
-                let tasks = self.job.as_ref().map_or(0, DeterministicStepper::task_count);
+                let tasks = self
+                    .job
+                    .as_ref()
+                    .map_or(0, DeterministicStepper::task_count);
                 let mut tasks: Vec<usize> = (0..tasks).collect();
                 tasks.shuffle(&mut self.random);
-                let id = if self.ends { CheckpointId(u64::MAX) } else { id };
+                let id = if self.ends {
+                    CheckpointId(u64::MAX)
+                } else {
+                    id
+                };
                 self.news.push_back((id, tasks));
             }
         }
@@ -439,13 +459,20 @@ impl<'w> Run<'w> {
         if self.released < all {
             self.released += self.random.random_range(1..=8).min(all - self.released);
             self.world.bench.release(self.released);
-            self.note(format!("at rest: {} of {all} steps have arrived", self.released));
+            self.note(format!(
+                "at rest: {} of {all} steps have arrived",
+                self.released
+            ));
             return Ok(false);
         }
         if !self.closed {
             return self.close();
         }
-        if self.job.as_ref().is_some_and(DeterministicStepper::is_finished) {
+        if self
+            .job
+            .as_ref()
+            .is_some_and(DeterministicStepper::is_finished)
+        {
             return self.end();
         }
         // A timer, or a channel that opens with the next event.

@@ -282,7 +282,10 @@ mod tests {
     fn one_alternative_is_taken() {
         let mut random = SmallRng::seed_from_u64(1);
         let text = filled("a {b|c} d{|e}", &mut random);
-        assert!(["a b d", "a c d", "a b de", "a c de"].contains(&&text[..]), "{text}");
+        assert!(
+            ["a b d", "a c d", "a b de", "a c de"].contains(&&text[..]),
+            "{text}"
+        );
         assert_eq!(filled("INTERVAL '{5}' x", &mut random), "INTERVAL '5' x");
     }
 
