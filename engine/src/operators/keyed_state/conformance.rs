@@ -5,6 +5,7 @@
 //! keep the same state; and whatever key's state a call changes is one of a row or one that the operator told.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use arrow::array::ArrayRef;
 use rand::rngs::SmallRng;
@@ -59,7 +60,16 @@ enum Step {
 impl Conformance<'_> {
     /// Checks an operator with many streams.
     pub(in crate::operators) fn check<O: Operator>(&self, make: impl Fn() -> O) {
-        for seed in 0..SEEDS {
+        self.check_seeds(0..SEEDS, make);
+    }
+
+    /// The same with these streams alone, for operators that come in many variants.
+    pub(in crate::operators) fn check_seeds<O: Operator>(
+        &self,
+        seeds: Range<u64>,
+        make: impl Fn() -> O,
+    ) {
+        for seed in seeds {
             let _seed = PrintSeed(self.name, seed);
             self.check_seed(seed, &make);
         }
@@ -215,6 +225,12 @@ impl<O: Operator> Run<O> {
         ctx.await_answers();
         ctx.track_changed_keys();
         ctx.set_processing_time(ProcessingTime(1000));
+        let mut operator = operator;
+        let state = operator.keyed_state();
+        let state = state.expect("an operator with keyed state");
+        if state.tracks_changes() {
+            state.track_changes();
+        }
         Run {
             operator,
             ctx,
