@@ -119,7 +119,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "plan/job_graph_builder.rs",
-        &["operators", "connectors", "runtime"],
+        &["operators", "connectors", "runtime", "state"],
         "makes the job graph of a plan",
     ),
 ];
