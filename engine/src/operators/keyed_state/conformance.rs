@@ -318,10 +318,7 @@ impl<O: Operator> Run<O> {
             if flow == Flow::Done {
                 return;
             }
-            flow = self
-                .operator
-                .resume(&mut self.ctx, &mut self.out)
-                .unwrap();
+            flow = self.operator.resume(&mut self.ctx, &mut self.out).unwrap();
         }
     }
 
@@ -382,12 +379,7 @@ impl StateRows {
     }
 
     /// The keys whose rows differ in `after`, but for those that were told.
-    fn changed(
-        &self,
-        after: &StateRows,
-        now: ProcessingTime,
-        told: &BTreeSet<u64>,
-    ) -> Vec<String> {
+    fn changed(&self, after: &StateRows, now: ProcessingTime, told: &BTreeSet<u64>) -> Vec<String> {
         let (before, after) = (self.alive(now), after.alive(now));
         let keys: BTreeSet<&u64> = before.keys().chain(after.keys()).collect();
         keys.into_iter()
@@ -433,7 +425,10 @@ impl<O: Operator> Tiered<O> {
         let is_of_time = state.due_time() == time;
         let mut due: Vec<u64> = Vec::new();
         if is_of_time {
-            let acting = self.cold.iter().filter(|(_, unit)| acts_by(due_of(state, unit), at));
+            let acting = self
+                .cold
+                .iter()
+                .filter(|(_, unit)| acts_by(due_of(state, unit), at));
             due.extend(acting.map(|(hash, _)| *hash));
         }
         due.shuffle(&mut self.rng);
@@ -483,6 +478,13 @@ impl<O: Operator> Tiered<O> {
         let state = self.run.operator.keyed_state().unwrap();
         let ctx = &self.run.ctx;
         let all = state.snapshot_keyed(ctx).unwrap();
+        let known = state.keys(ctx).unwrap();
+        assert!(known.is_sorted_by(|a, b| a < b), "{what}: each key once");
+        let mut of_rows = all.key_hashes().into_iter();
+        assert!(
+            of_rows.all(|hash| known.contains(&hash)),
+            "{what}: all keys"
+        );
         let mut keys: KeySet = KeySet::default();
         for hash in all.key_hashes() {
             if !self.rng.random_bool(keeps) {
@@ -532,7 +534,8 @@ fn acts_by(due: i64, at: i64) -> bool {
 /// When a unit acts next.
 fn due_of(state: &dyn KeyedState, unit: &StateSnapshot) -> i64 {
     let tables = unit.tables.iter();
-    let batches = tables.flat_map(|(name, table)| table.batches.iter().map(move |rows| (name, rows)));
+    let batches =
+        tables.flat_map(|(name, table)| table.batches.iter().map(move |rows| (name, rows)));
     let dues = batches.flat_map(|(name, rows)| {
         let due = state.due(name, rows);
         assert_eq!(due.len(), rows.num_rows(), "a time for each row of {name}");

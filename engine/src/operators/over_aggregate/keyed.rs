@@ -10,6 +10,7 @@ use super::frames::{FrameRow, Frames, Place};
 use super::{OverAggregateOperator, OverFrame, functions, new_keys};
 use crate::error::Result;
 use crate::functions::aggregate::{FrameKind, OverScript};
+use crate::operators::keyed_state::distinct;
 use crate::operators::{Context, DueTime, EXPIRY_COLUMN, InputIndex, KeySet, KeyedState};
 use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot, key_hashes_of};
 use crate::watermark::event_time_millis;
@@ -29,6 +30,13 @@ impl KeyedState for OverAggregateOperator {
         self.tables(ctx, groups)
     }
 
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        let here = self.keys.here();
+        Ok(distinct(
+            Groups::Ids(&here).gather(self.keys.table.hashes()),
+        ))
+    }
+
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         for batch in snapshot.batches(KEYS) {
             self.load_keys(batch)?;
@@ -36,7 +44,12 @@ impl KeyedState for OverAggregateOperator {
         for batch in snapshot.batches(PLANS) {
             let groups = self.loaded_groups(batch)?;
             let times = self.column(batch, 0);
-            for (time, group) in times.as_primitive::<Int64Type>().values().iter().zip(groups) {
+            for (time, group) in times
+                .as_primitive::<Int64Type>()
+                .values()
+                .iter()
+                .zip(groups)
+            {
                 self.keys.plan(*time, group);
             }
         }
@@ -70,15 +83,19 @@ impl KeyedState for OverAggregateOperator {
     }
 
     fn due(&self, table: &str, rows: &RecordBatch) -> Vec<i64> {
-        let times = match (table, self.spec.time_column) {
-            (PLANS, _) => self.column(rows, 0).as_primitive::<Int64Type>().values().to_vec(),
-            (WAITING, Some(column)) => {
-                // A row without a time was never taken in.
-                event_time_millis(&self.column(rows, column)).map_or(Vec::new(), |times| times.to_vec())
-            }
-            _ => vec![i64::MAX; rows.num_rows()],
-        };
-        times
+        let never = || vec![i64::MAX; rows.num_rows()];
+        match (table, self.spec.time_column) {
+            (PLANS, _) => self
+                .column(rows, 0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec(),
+            (WAITING, Some(column)) => match event_time_millis(&self.column(rows, column)) {
+                Ok(times) => times.to_vec(),
+                Err(_) => never(),
+            },
+            _ => never(),
+        }
     }
 
     fn export_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {

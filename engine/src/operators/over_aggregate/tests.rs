@@ -519,10 +519,21 @@ fn keys_come_and_go() {
                 clock: !event_time || ttl_ms > 0,
                 bundles: false,
             };
-            suite.check_seeds(seed..seed + 10, || {
+            suite.check_seeds(seed..seed + 9, || {
                 OverAggregateOperator::new(spec.clone()).unwrap()
             });
-            seed += 10;
+            let without_key = Conformance {
+                output_key: &|_| String::new(),
+                ..suite
+            };
+            without_key.check_seeds(seed..seed + 2, || {
+                let spec = OverAggregateSpec {
+                    partition_by: vec![],
+                    ..spec.clone()
+                };
+                OverAggregateOperator::new(spec).unwrap()
+            });
+            seed += 9;
         }
     }
 }
@@ -535,12 +546,16 @@ fn numbers_of_keys_that_are_taken_out_are_given_back() {
     let mut ctx = Context::new(crate::operators::Subtask::SINGLE, Default::default());
     let mut out = Output::new(false);
     for round in 0..20 {
-        let rows: Vec<String> = (0..500).map(|row| format!("+I {round}-{row}, 1, {}", round + 1)).collect();
+        let rows: Vec<String> = (0..500)
+            .map(|row| format!("+I {round}-{row}, 1, {}", round + 1))
+            .collect();
         let batch = crate::operators::test_bench::batch(&input(), &rows.join("\n"));
         let flow = operator.process_batch(&mut ctx, InputIndex::FIRST, batch, &mut out);
         assert_eq!(flow.unwrap(), Flow::Done);
         let keys = operator.snapshot_keyed(&ctx).unwrap().key_hashes();
-        operator.evict_keyed(&ctx, &keys.into_iter().collect()).unwrap();
+        operator
+            .evict_keyed(&ctx, &keys.into_iter().collect())
+            .unwrap();
     }
     assert!(operator.keys.len() < 1500);
     assert_eq!(operator.keys.here(), [0u32; 0]);
