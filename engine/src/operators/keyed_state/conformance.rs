@@ -479,7 +479,9 @@ impl<O: Operator> Tiered<O> {
         let ctx = &self.run.ctx;
         let all = state.snapshot_keyed(ctx).unwrap();
         let known = state.keys(ctx).unwrap();
-        assert!(known.is_sorted_by(|a, b| a < b), "{what}: each key once");
+        let count = known.len();
+        let known: BTreeSet<u64> = known.into_iter().collect();
+        assert_eq!(known.len(), count, "{what}: each key once");
         let mut of_rows = all.key_hashes().into_iter();
         assert!(
             of_rows.all(|hash| known.contains(&hash)),

@@ -38,6 +38,11 @@ impl KeyedState for OverAggregateOperator {
     }
 
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
+        self.given_rows += snapshot
+            .batches(KEYS)
+            .iter()
+            .map(|rows| rows.num_rows() as u64)
+            .sum::<u64>();
         for batch in snapshot.batches(KEYS) {
             self.load_keys(batch)?;
         }
@@ -66,6 +71,7 @@ impl KeyedState for OverAggregateOperator {
         self.keys = new_keys(&self.spec)?;
         self.frames = Frames::new(self.spec.frame, self.frames.rows.schema().clone());
         self.functions = functions(&self.spec, &self.columns)?;
+        self.measured.set(None);
         self.waiting.clear();
         Ok(())
     }
@@ -109,6 +115,7 @@ impl KeyedState for OverAggregateOperator {
         self.waiting.remove_groups(&groups)?;
         self.forget(&groups)?;
         self.keys.take_out(&groups);
+        self.measured.set(None);
         if self.keys.taken_out * 2 > self.keys.len() {
             let rest = self.snapshot_keyed(ctx)?;
             self.clear_keyed()?;
