@@ -8,7 +8,6 @@
 //! While everything fits, nothing is looked up: the first eviction begins to tell keys at hand from others.
 
 mod changes;
-mod codec;
 mod eviction;
 mod residents;
 #[cfg(test)]
@@ -18,11 +17,10 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use self::changes::Changes;
-use self::codec::UnitCodec;
 use self::residents::Residents;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
-use crate::state::{MemoryShare, StatePart, StateSnapshot, UnitStore};
+use crate::state::{EncodedUnits, MemoryShare, StatePart, StateSnapshot, UnitCodec, UnitStore};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
 
@@ -56,7 +54,8 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         due_time,
         lower: options.store.map(|store| Lower {
             store,
-            codec: UnitCodec,
+            codec: UnitCodec::default(),
+            units: EncodedUnits::default(),
             residents: Residents::default(),
         }),
         memory: options.memory,
@@ -95,6 +94,8 @@ struct TieredOperator {
 struct Lower {
     store: Box<dyn UnitStore>,
     codec: UnitCodec,
+    /// A buffer, used again.
+    units: EncodedUnits,
     residents: Residents,
 }
 
@@ -413,11 +414,7 @@ impl TieredOperator {
             .inner
             .keyed_state()
             .expect("an operator does not lose its keyed state");
-        let changed = self.changes.take(ctx, keyed);
-        let mut snapshot = keyed.export_keyed(ctx, &changed)?;
-        let mut changed: Vec<u64> = changed.into_iter().collect();
-        changed.sort_unstable();
-        snapshot.changed = Some(changed);
+        let mut snapshot = self.changes.export(ctx, keyed)?;
         snapshot.parts = std::mem::take(&mut self.parts.written);
         Ok(snapshot)
     }
