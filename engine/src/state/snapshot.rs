@@ -17,6 +17,9 @@ use crate::stream::{KeyGroup, KeyGroupRange};
 /// The name of the first column of a keyed table: the hash of each row's key, `UInt64`, which decides its key group.
 pub const KEY_HASH_COLUMN: &str = "key_hash";
 
+/// The name of the column that says when a row is forgotten, in milliseconds of processing time; `i64::MAX`: never.
+pub const EXPIRY_COLUMN: &str = "$expiry";
+
 /// The state of one operator instance at a barrier, or what an instance takes up at a restore.
 #[derive(Debug, Clone, Default)]
 pub struct StateSnapshot {
