@@ -606,10 +606,12 @@ fn groups_of_every_layout_of_keys_come_and_go() {
             Field::new("v", LogicalType::INT),
         ])
     };
-    let number_key = |key: u32, value: &str| match key {
-        0 => format!("null, {value}"),
-        key => format!("{key}, {value}"),
-    };
+    fn number_key(key: u32, value: &str) -> String {
+        match key {
+            0 => format!("null, {value}"),
+            key => format!("{key}, {value}"),
+        }
+    }
     for insert_only in [true, false] {
         let by_number = GroupAggregateSpec {
             input: input(LogicalType::BIGINT),

@@ -795,10 +795,10 @@ fn windows_of_the_clock_fire_for_the_keys_that_are_there() {
 
 #[test]
 fn partials_find_the_windows_of_their_keys() {
-    let cells = |key: u32, value: u32, time: i64| {
+    fn cells(key: u32, value: u32, time: i64) -> String {
         let end = (time.div_euclid(5) + 1) * 5;
         format!("k{key}, 1, {value}, 1, 1, {end}")
-    };
+    }
     for kind in [HOP, WindowKind::Tumble { size_ms: 5 }] {
         let spec = spec(kind, count_and_sum());
         let between = local_output_schema(&spec, &schema(), true).unwrap();
@@ -817,10 +817,10 @@ fn attached_windows_fire_for_the_keys_that_are_there() {
         Field::new("window_start", time.clone()),
         Field::new("window_end", time),
     ]);
-    let cells = |key: u32, value: u32, time: i64| {
+    fn cells(key: u32, value: u32, time: i64) -> String {
         let end = (time.div_euclid(10) + 1) * 10;
         format!("k{key}, {value}, {}, {end}", end - 10)
-    };
+    }
     let spec = WindowAggregateSpec {
         input: WindowInput::Attached {
             window_start: 2,
