@@ -138,8 +138,8 @@ fn namespaces_are_taken_whole(backend: &dyn StateBackend) {
     assert_eq!((taken, hashes), (rows, vec![1, 2, 3]));
     assert_eq!(store.first_namespace(), Some(8));
     assert_eq!(
-        store.snapshot(128).unwrap()[0]
-            .column(3)
+        store.snapshot().unwrap()[0]
+            .column(2)
             .as_string::<i32>()
             .value(0),
         "a"

@@ -19,7 +19,7 @@ use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 
 use super::accumulator::{Accumulator, AggregateRows};
 use crate::error::Result;
-use crate::state::{GroupTable, Groups};
+use crate::state::{GroupTable, Groups, keep_at};
 use crate::stream::hash_columns;
 
 /// From how many pairs on dead ones are looked for.
@@ -164,6 +164,15 @@ impl DistinctSet {
         self.aggregates
             .iter_mut()
             .for_each(|(_, aggregate)| aggregate.reset(groups));
+    }
+
+    /// Forgets all groups but these, which get the numbers of their places here.
+    pub(super) fn keep(&mut self, groups: &[u32]) -> Result<()> {
+        keep_at(&mut self.owners, groups);
+        let aggregates = self.aggregates.iter_mut();
+        aggregates.for_each(|(_, aggregate)| aggregate.keep(groups));
+        self.pack_at = 0;
+        self.pack()
     }
 
     /// Gives dead pairs back where they are most of all.
