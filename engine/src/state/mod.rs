@@ -26,7 +26,6 @@ pub use keyed_rows::KeyedRows;
 pub use part::StatePart;
 pub use row_slab::RowSlab;
 pub use row_store::RowStore;
-pub use self::rocksdb::{CompactionStyle, RocksDbOptions, RocksDbStateBackend};
 pub use snapshot::{
     EXPIRY_COLUMN, KEY_HASH_COLUMN, StateSnapshot, StateTable, TableScope, key_hashes_of,
 };

@@ -222,9 +222,7 @@ impl Given {
 impl<O: Operator> Run<O> {
     fn new(mut operator: O, limit_bytes: usize) -> Self {
         let state = operator.keyed_state();
-        state
-            .expect("an operator with keyed state")
-            .track_changes();
+        state.expect("an operator with keyed state").track_changes();
         let mut ctx = Context::new(Subtask::SINGLE, Default::default());
         ctx.await_answers();
         ctx.track_changed_keys();
@@ -429,7 +427,10 @@ impl<O: Operator> Tiered<O> {
         let is_of_time = state.due_time() == time;
         let mut due: Vec<u64> = Vec::new();
         if is_of_time {
-            let acting = self.cold.iter().filter(|(_, unit)| acts_by(due_of(state, unit), at));
+            let acting = self
+                .cold
+                .iter()
+                .filter(|(_, unit)| acts_by(due_of(state, unit), at));
             due.extend(acting.map(|(hash, _)| *hash));
         }
         due.shuffle(&mut self.rng);

@@ -10,9 +10,7 @@ use super::{CLEAN_UP_GROUPS, MatchOperator, timeout};
 use crate::error::{Error, Result};
 use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
 use crate::operators::{Context, DueTime, InputIndex, KeySet, KeyedState};
-use crate::state::{
-    GroupTable, Groups, KEY_HASH_COLUMN, RowSlab, StateSnapshot, key_hashes_of,
-};
+use crate::state::{GroupTable, Groups, KEY_HASH_COLUMN, RowSlab, StateSnapshot, key_hashes_of};
 use crate::watermark::event_time_millis;
 
 const WAITING: &str = "waiting";

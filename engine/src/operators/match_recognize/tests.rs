@@ -180,7 +180,9 @@ fn keys_come_and_go() {
                     ..falling(after_match, within_ms)
                 };
                 let suite = Conformance {
-                    name: &format!("{after_match:?} within {within_ms:?}, event time: {event_time}"),
+                    name: &format!(
+                        "{after_match:?} within {within_ms:?}, event time: {event_time}"
+                    ),
                     inputs: &[&input()],
                     rows: &rows,
                     output_key: &first_cell,

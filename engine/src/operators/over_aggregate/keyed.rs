@@ -36,7 +36,12 @@ impl KeyedState for OverAggregateOperator {
         for batch in snapshot.batches(PLANS) {
             let groups = self.loaded_groups(batch)?;
             let times = self.column(batch, 0);
-            for (time, group) in times.as_primitive::<Int64Type>().values().iter().zip(groups) {
+            for (time, group) in times
+                .as_primitive::<Int64Type>()
+                .values()
+                .iter()
+                .zip(groups)
+            {
                 self.keys.plan(*time, group);
             }
         }
@@ -71,10 +76,15 @@ impl KeyedState for OverAggregateOperator {
 
     fn due(&self, table: &str, rows: &RecordBatch) -> Vec<i64> {
         let times = match (table, self.spec.time_column) {
-            (PLANS, _) => self.column(rows, 0).as_primitive::<Int64Type>().values().to_vec(),
+            (PLANS, _) => self
+                .column(rows, 0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec(),
             (WAITING, Some(column)) => {
                 // A row without a time was never taken in.
-                event_time_millis(&self.column(rows, column)).map_or(Vec::new(), |times| times.to_vec())
+                event_time_millis(&self.column(rows, column))
+                    .map_or(Vec::new(), |times| times.to_vec())
             }
             _ => vec![i64::MAX; rows.num_rows()],
         };

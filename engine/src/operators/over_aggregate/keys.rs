@@ -127,7 +127,11 @@ impl Keys {
     /// When a key may be forgotten: not while rows wait.
     pub(super) fn expiry(&self, group: u32) -> i64 {
         let state = &self.states[group as usize];
-        if state.waiting > 0 { i64::MAX } else { state.expiry }
+        if state.waiting > 0 {
+            i64::MAX
+        } else {
+            state.expiry
+        }
     }
 
     /// The planned times of a key, in the order in which they were made.

@@ -535,12 +535,16 @@ fn numbers_of_keys_that_are_taken_out_are_given_back() {
     let mut ctx = Context::new(crate::operators::Subtask::SINGLE, Default::default());
     let mut out = Output::new(false);
     for round in 0..20 {
-        let rows: Vec<String> = (0..500).map(|row| format!("+I {round}-{row}, 1, {}", round + 1)).collect();
+        let rows: Vec<String> = (0..500)
+            .map(|row| format!("+I {round}-{row}, 1, {}", round + 1))
+            .collect();
         let batch = crate::operators::test_bench::batch(&input(), &rows.join("\n"));
         let flow = operator.process_batch(&mut ctx, InputIndex::FIRST, batch, &mut out);
         assert_eq!(flow.unwrap(), Flow::Done);
         let keys = operator.snapshot_keyed(&ctx).unwrap().key_hashes();
-        operator.evict_keyed(&ctx, &keys.into_iter().collect()).unwrap();
+        operator
+            .evict_keyed(&ctx, &keys.into_iter().collect())
+            .unwrap();
     }
     assert!(operator.keys.len() < 1500);
     assert_eq!(operator.keys.here(), [0u32; 0]);

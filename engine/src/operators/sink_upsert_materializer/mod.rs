@@ -10,9 +10,7 @@ use arrow::array::{AsArray, RecordBatch, UInt32Array};
 use arrow::datatypes::UInt8Type;
 
 use super::sink::row_text;
-use super::{
-    Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, key_hashes,
-};
+use super::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
 use crate::state::{StateSnapshot, TimeToLive};
 use crate::stream::{ChangelogBatch, CheckpointId};

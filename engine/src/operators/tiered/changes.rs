@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::operators::{Context, KeySet, KeyedState};
+use crate::planted::{Bug, is_planted};
 use crate::state::StateSnapshot;
 
 /// See the file.
@@ -58,13 +59,18 @@ impl Changes {
     ) -> Result<StateSnapshot> {
         self.note_told(ctx);
         if self.by_operator
+            && !is_planted(Bug::ChangeForgotten)
             && self.changed.is_empty()
             && let Some(snapshot) = keyed.export_changed(ctx)?
         {
             return Ok(snapshot);
         }
         self.gather(ctx, keyed);
-        let changed = std::mem::take(&mut self.changed);
+        let mut changed = std::mem::take(&mut self.changed);
+        if is_planted(Bug::ChangeForgotten) {
+            let forgotten = changed.iter().min().copied();
+            forgotten.map(|hash| changed.remove(&hash));
+        }
         let mut snapshot = keyed.export_keyed(ctx, &changed)?;
         let mut changed: Vec<u64> = changed.into_iter().collect();
         changed.sort_unstable();

@@ -5,6 +5,7 @@ use arrow::array::RecordBatch;
 use super::{Lower, TieredOperator};
 use crate::error::Result;
 use crate::operators::{Context, DueTime, KeySet, KeyedState};
+use crate::planted::{Bug, is_planted};
 use crate::state::{StateSnapshot, UnitTimes};
 
 /// How many rows go by between two looks at the memory.
@@ -144,7 +145,11 @@ impl Lower {
         });
         ended.sort_unstable();
         self.store.remove(&ended)?;
-        self.store.write(&self.units.writes())
+        let mut writes = self.units.writes();
+        if is_planted(Bug::EvictedNotWritten) {
+            writes.iter_mut().for_each(|write| write.value = None);
+        }
+        self.store.write(&writes)
     }
 
     /// All that lies below and is not at hand, piece by piece.

@@ -33,7 +33,13 @@ fn check_keyed(seeds: std::ops::Range<u64>, make: impl Fn() -> JoinSpec) {
         name: &name,
         inputs: &[&schema("l"), &schema("r")],
         rows: &rows,
-        output_key: &move |cells| if is_keyed { key_of(cells) } else { String::new() },
+        output_key: &move |cells| {
+            if is_keyed {
+                key_of(cells)
+            } else {
+                String::new()
+            }
+        },
         watermarks: spec.mini_batch_rows.is_some(),
         clock: forgets,
         bundles: spec.mini_batch_rows.is_some(),
