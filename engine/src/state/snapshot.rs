@@ -237,7 +237,7 @@ impl StateSnapshot {
 }
 
 /// A snapshot as bytes, for this process: table by table name, scope, length and an Arrow IPC stream.
-pub(crate) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
+pub(super) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
     let changed = snapshot.changed.as_deref().unwrap_or_default();
     let mut bytes = Vec::new();
     bytes.extend((changed.len() as u64).to_le_bytes());
@@ -261,7 +261,7 @@ pub(crate) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
 }
 
 /// The snapshot that [`encode_snapshot`] made bytes of.
-pub(crate) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
+pub(super) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
     let damaged = || Error::external("a part of a snapshot on the local disk is damaged");
     let mut take = |length: usize| -> Result<&[u8]> {
         let (head, rest) = bytes.split_at_checked(length).ok_or_else(damaged)?;

@@ -220,7 +220,9 @@ impl Given {
 }
 
 impl<O: Operator> Run<O> {
-    fn new(operator: O, limit_bytes: usize) -> Self {
+    fn new(mut operator: O, limit_bytes: usize) -> Self {
+        let state = operator.keyed_state();
+        state.expect("an operator with keyed state").track_changes();
         let mut ctx = Context::new(Subtask::SINGLE, Default::default());
         ctx.await_answers();
         ctx.track_changed_keys();
