@@ -6,8 +6,8 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::*;
-use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
 use crate::operators::Operator;
+use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
 use crate::operators::test_bench::{Way, check, run};
 use crate::types::{Field, LogicalType, TypeRoot};
 

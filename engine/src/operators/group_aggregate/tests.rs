@@ -547,11 +547,7 @@ fn conforms(name: &str, spec: &GroupAggregateSpec, rows: &dyn Fn() -> RandomRows
 #[test]
 fn groups_come_and_go_with_their_keys() {
     let everything = spec(&aggregates());
-    conforms(
-        "all rows",
-        &everything,
-        &random_changes(true, &text_key),
-    );
+    conforms("all rows", &everything, &random_changes(true, &text_key));
     let growing = GroupAggregateSpec {
         insert_only: true,
         update_before: false,

@@ -212,9 +212,7 @@ impl Given {
 impl<O: Operator> Run<O> {
     fn new(mut operator: O, limit_bytes: usize) -> Self {
         let state = operator.keyed_state();
-        state
-            .expect("an operator with keyed state")
-            .track_changes();
+        state.expect("an operator with keyed state").track_changes();
         let mut ctx = Context::new(Subtask::SINGLE, Default::default());
         ctx.await_answers();
         ctx.track_changed_keys();
@@ -306,10 +304,7 @@ impl<O: Operator> Run<O> {
             if flow == Flow::Done {
                 return;
             }
-            flow = self
-                .operator
-                .resume(&mut self.ctx, &mut self.out)
-                .unwrap();
+            flow = self.operator.resume(&mut self.ctx, &mut self.out).unwrap();
         }
     }
 
@@ -370,12 +365,7 @@ impl StateRows {
     }
 
     /// The keys whose rows differ in `after`, but for those that were told.
-    fn changed(
-        &self,
-        after: &StateRows,
-        now: ProcessingTime,
-        told: &BTreeSet<u64>,
-    ) -> Vec<String> {
+    fn changed(&self, after: &StateRows, now: ProcessingTime, told: &BTreeSet<u64>) -> Vec<String> {
         let (before, after) = (self.alive(now), after.alive(now));
         let keys: BTreeSet<&u64> = before.keys().chain(after.keys()).collect();
         keys.into_iter()
@@ -421,7 +411,10 @@ impl<O: Operator> Tiered<O> {
         let is_of_time = state.due_time() == time;
         let mut due: Vec<u64> = Vec::new();
         if is_of_time {
-            let acting = self.cold.iter().filter(|(_, unit)| due_of(state, unit) <= at);
+            let acting = self
+                .cold
+                .iter()
+                .filter(|(_, unit)| due_of(state, unit) <= at);
             due.extend(acting.map(|(hash, _)| *hash));
         }
         due.shuffle(&mut self.rng);
@@ -441,7 +434,10 @@ impl<O: Operator> Tiered<O> {
                     let state = self.run.operator.keyed_state().unwrap();
                     for hash in hot {
                         let due = due_of(state, &self.cold[&hash]);
-                        assert!(due > at, "a key that has acted at {at} is still due at {due}");
+                        assert!(
+                            due > at,
+                            "a key that has acted at {at} is still due at {due}"
+                        );
                     }
                 }
             }
@@ -514,7 +510,8 @@ impl<O: Operator> Tiered<O> {
 /// When a unit acts next.
 fn due_of(state: &dyn KeyedState, unit: &StateSnapshot) -> i64 {
     let tables = unit.tables.iter();
-    let batches = tables.flat_map(|(name, table)| table.batches.iter().map(move |rows| (name, rows)));
+    let batches =
+        tables.flat_map(|(name, table)| table.batches.iter().map(move |rows| (name, rows)));
     let dues = batches.flat_map(|(name, rows)| {
         let due = state.due(name, rows);
         assert_eq!(due.len(), rows.num_rows(), "a time for each row of {name}");

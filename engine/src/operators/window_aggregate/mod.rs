@@ -25,7 +25,7 @@ use arrow::datatypes::SchemaRef;
 use self::slices::{Owner, SliceStore};
 use crate::error::{Error, Result};
 use crate::functions::aggregate::AggregateSetSpec;
-use crate::operators::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
+use crate::operators::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
 use crate::state::{Groups, StateBackend, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId, KeyHashes};
 use crate::types::{
@@ -362,12 +362,12 @@ impl Operator for WindowAggregateOperator {
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         // Time is state: the watermark is back before the slices. The clock of processing time is that of the writers; of
-        // several the earliest, so that no window is left out.
+        // several the latest: keys of the others are behind, and their states say how far.
         let fired = if self.event_time {
             ctx.watermark()
         } else {
             let fired: Vec<EventTime> = snapshot.json("fired")?;
-            fired.into_iter().min().unwrap_or(EventTime::MIN)
+            fired.into_iter().max().unwrap_or(EventTime::MIN)
         };
         self.store.begin_at(fired);
         self.load_keyed(ctx, &snapshot)
@@ -404,6 +404,18 @@ impl KeyedState for WindowAggregateOperator {
 
     fn size_bytes(&self) -> usize {
         self.store.size_bytes()
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(TABLE, self.store.export(&self.key_names, keys)?);
+        Ok(snapshot)
+    }
+
+    fn evict_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.export_keyed(ctx, keys)?;
+        self.store.remove(keys)?;
+        Ok(gone)
     }
 
     fn due_time(&self) -> DueTime {

@@ -13,7 +13,8 @@ use super::grouped::{GroupedAggregates, Grouping, Hashes, KeyedColumns};
 use super::merge_tree::MergeTree;
 use super::rows::{Dealing, Run, SliceKey, deal_by_slice, taken};
 use crate::error::Result;
-use crate::state::{Groups, KEY_HASH_COLUMN, key_hashes_of};
+use crate::operators::KeySet;
+use crate::state::{Groups, KEY_HASH_COLUMN, all_but, key_hashes_of};
 use crate::types::EventTime;
 use crate::window::{SliceAssigner, WindowClock};
 
@@ -352,36 +353,66 @@ impl SliceStore {
 
     /// Every state with its slice, for a snapshot. What a cumulative window has fired stands under its first slice.
     pub(crate) fn snapshot(&self, key_names: &[String]) -> Result<Vec<RecordBatch>> {
+        self.snapshot_some(key_names, &|groups| (0..groups.len() as u32).collect())
+    }
+
+    /// The same of some keys.
+    pub(crate) fn export(&self, key_names: &[String], keys: &KeySet) -> Result<Vec<RecordBatch>> {
+        self.snapshot_some(key_names, &|groups| groups.ids_of(keys))
+    }
+
+    /// Forgets the states of some keys.
+    pub(crate) fn remove(&mut self, keys: &KeySet) -> Result<()> {
+        for groups in self.slices.values_mut() {
+            let gone = groups.ids_of(keys);
+            if !gone.is_empty() {
+                groups.keep(&all_but(&gone, groups.len()))?;
+            }
+        }
+        self.slices.retain(|_, groups| groups.len() > 0);
+        self.tree = MergeTree::default();
+        let mut behind = self.behind.values_mut();
+        behind.try_for_each(|behind| behind.remove(keys))
+    }
+
+    fn snapshot_some(
+        &self,
+        key_names: &[String],
+        ids: &dyn Fn(&GroupedAggregates) -> Vec<u32>,
+    ) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
-        for (key, groups) in self.slices.iter().filter(|(_, groups)| groups.len() > 0) {
-            if let Some(next) = self.next_end_of_slice(*key) {
-                batches.push(self.snapshot_of(*key, next, groups, key_names)?);
+        for (key, groups) in &self.slices {
+            let Some(next) = self.next_end_of_slice(*key) else {
+                continue;
+            };
+            let ids = ids(groups);
+            if !ids.is_empty() {
+                batches.push(self.snapshot_of((*key, next), groups, &ids, key_names)?);
             }
         }
         for behind in self.behind.values() {
-            batches.extend(behind.snapshot(key_names)?);
+            batches.extend(behind.snapshot_some(key_names, ids)?);
         }
         Ok(batches)
     }
 
     fn snapshot_of(
         &self,
-        slice: SliceKey,
-        next_window_end: i64,
+        (slice, next_window_end): (SliceKey, i64),
         groups: &GroupedAggregates,
+        ids: &[u32],
         key_names: &[String],
     ) -> Result<RecordBatch> {
-        let length = groups.len();
-        let all = Groups::Range(0..length);
-        let number = |number: i64| Arc::new(Int64Array::from(vec![number; length])) as ArrayRef;
+        let some = Groups::Ids(ids);
+        let number = |number: i64| Arc::new(Int64Array::from(vec![number; ids.len()])) as ArrayRef;
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from(groups.hashes().to_vec())),
+            Arc::new(UInt64Array::from(some.gather(groups.hashes()))),
             number(slice.end),
             number(slice.start),
             number(next_window_end),
         ];
-        columns.extend(groups.keys(&all)?);
-        columns.extend(groups.partials(&all)?);
+        columns.extend(groups.keys(&some)?);
+        columns.extend(groups.partials(&some)?);
         Ok(RecordBatch::try_new(
             Arc::new(self.snapshot_schema(key_names)),
             columns,
