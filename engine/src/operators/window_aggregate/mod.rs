@@ -167,7 +167,7 @@ impl WindowAggregateOperator {
 
     /// Takes the next window that is due, if there is one, and comes back for the others.
     fn fire(&mut self, ctx: &mut Context, time: EventTime) -> Result<()> {
-        match self.store.next_window() {
+        match self.store.next_window()? {
             Some((owner, window)) if self.input.clock.fire_time(window.end) <= time => {
                 let groups = self.store.take(owner, window)?;
                 ctx.keys_changed(groups.hashes());
@@ -178,10 +178,10 @@ impl WindowAggregateOperator {
                     next: 0,
                 });
                 self.work.push_front(Work::Fire(time));
-                Ok(())
             }
             _ => self.store.set_fired(time),
         }
+        Ok(())
     }
 
     fn emit(&mut self, mut emission: Emission, out: &mut Output) -> Result<Flow> {
@@ -369,7 +369,7 @@ impl Operator for WindowAggregateOperator {
             let fired: Vec<EventTime> = snapshot.json("fired")?;
             fired.into_iter().max().unwrap_or(EventTime::MIN)
         };
-        self.store.begin_at(fired);
+        self.store.set_fired(fired);
         self.load_keyed(ctx, &snapshot)
     }
 

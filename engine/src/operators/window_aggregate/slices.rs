@@ -149,18 +149,24 @@ impl SliceStore {
         self.assigner.is_none_or(|assigner| assigner.is_tumbling())
     }
 
-    /// The window that fires next, of those with data.
-    pub(crate) fn next_window(&mut self) -> Option<(Owner, Window)> {
-        let mut next = self.next_own_window().map(|window| (Owner::Main, window));
-        for (level, behind) in &mut self.behind {
-            let Some(window) = behind.next_own_window() else {
-                continue;
-            };
-            if next.is_none_or(|(_, next)| window.end < next.end) {
-                next = Some((Owner::Behind(*level), window));
+    /// The window that fires next, of those with data. Keys that are behind come first, and then join the others.
+    pub(crate) fn next_window(&mut self) -> Result<Option<(Owner, Window)>> {
+        let behind = self.behind.iter_mut().filter_map(|(level, behind)| {
+            let window = behind.next_own_window()?;
+            Some((Owner::Behind(*level), window))
+        });
+        if let Some((owner, window)) = behind.min_by_key(|(_, window)| window.end)
+            && self.has_fired(window.end)
+        {
+            return Ok(Some((owner, window)));
+        }
+        for (_, behind) in std::mem::take(&mut self.behind) {
+            for (key, groups) in behind.slices {
+                let (grouping, slice) = self.slice(key, groups.len())?;
+                slice.merge_from(grouping, &groups)?;
             }
         }
-        next
+        Ok(self.next_own_window().map(|window| (Owner::Main, window)))
     }
 
     fn next_own_window(&mut self) -> Option<Window> {
@@ -302,21 +308,9 @@ impl SliceStore {
         }
     }
 
-    /// Time has come to here, and windows have fired before.
-    pub(crate) fn begin_at(&mut self, fired: EventTime) {
+    /// All windows up to this time have fired.
+    pub(crate) fn set_fired(&mut self, fired: EventTime) {
         self.fired = self.fired.max(fired);
-    }
-
-    /// All windows up to this time have fired, also of the keys that were behind.
-    pub(crate) fn set_fired(&mut self, fired: EventTime) -> Result<()> {
-        self.begin_at(fired);
-        for (_, behind) in std::mem::take(&mut self.behind) {
-            for (key, groups) in behind.slices {
-                let (grouping, slice) = self.slice(key, groups.len())?;
-                slice.merge_from(grouping, &groups)?;
-            }
-        }
-        Ok(())
     }
 
     /// Forgets everything but how far windows have fired.
