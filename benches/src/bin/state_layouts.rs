@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, RecordBatch, StringArray,
+    UInt64Array,
 };
 use arrow::compute;
 use arrow::compute::kernels::numeric::add;
@@ -19,8 +20,8 @@ use arrow::ipc::writer::StreamWriter;
 use arrow::row::{RowConverter, SortField};
 use volley::Error;
 use volley::state::{
-    CompactionStyle, EncodedUnits, KEY_HASH_COLUMN, NoTimes, RocksDbOptions, RocksDbStateBackend, StateBackend,
-    StateSnapshot, UnitCodec, UnitStore, UnitWrite,
+    CompactionStyle, EncodedUnits, KEY_HASH_COLUMN, NoTimes, RocksDbOptions, RocksDbStateBackend,
+    StateBackend, StateSnapshot, UnitCodec, UnitStore, UnitWrite,
 };
 use volley::types::ProcessingTime;
 
@@ -53,12 +54,18 @@ fn arguments() -> std::result::Result<Arguments, String> {
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = words.next().ok_or(HELP)?;
-        let number = |text: &str| text.replace(',', "").parse::<u64>().map_err(|_| HELP.to_string());
+        let number = |text: &str| {
+            text.replace(',', "")
+                .parse::<u64>()
+                .map_err(|_| HELP.to_string())
+        };
         match word.as_str() {
             "--keys" => result.keys = number(&value)?.max(1),
             "--rows" => result.rows = number(&value)?,
             "--bundles" => {
-                let numbers = value.split(',').map(|part| part.parse().map_err(|_| HELP.to_string()));
+                let numbers = value
+                    .split(',')
+                    .map(|part| part.parse().map_err(|_| HELP.to_string()));
                 result.bundles = numbers.collect::<std::result::Result<_, _>>()?;
             }
             "--tables" => result.tables = value.split(',').map(String::from).collect(),
@@ -127,7 +134,10 @@ impl Access {
 fn rows_of(keys: &[u64]) -> Result<RecordBatch> {
     let hashes = UInt64Array::from_iter_values(keys.iter().map(|key| hash_of(*key)));
     let ids = Int64Array::from_iter_values(keys.iter().map(|key| *key as i64));
-    let texts = StringArray::from_iter_values(keys.iter().map(|key| format!("channel-{:06}", key % 1_000_000)));
+    let texts = StringArray::from_iter_values(
+        keys.iter()
+            .map(|key| format!("channel-{:06}", key % 1_000_000)),
+    );
     let counts = Int64Array::from_iter_values(keys.iter().map(|key| (*key % 100) as i64));
     let sums = Decimal128Array::from_iter_values(keys.iter().map(|key| i128::from(*key) * 17));
     Ok(RecordBatch::try_from_iter([
@@ -167,7 +177,9 @@ fn write_of(hash: u64, value: &[u8]) -> UnitWrite<'_> {
 
 fn found<'a>(hashes: &[u64], values: &'a [Option<Vec<u8>>]) -> Vec<(u64, &'a [u8])> {
     let pairs = std::iter::zip(hashes, values);
-    pairs.filter_map(|(hash, value)| Some((*hash, value.as_deref()?))).collect()
+    pairs
+        .filter_map(|(hash, value)| Some((*hash, value.as_deref()?)))
+        .collect()
 }
 
 // --- layouts --------------------------------------------------------------------------------------------------------------
@@ -248,15 +260,21 @@ impl Pages {
     /// The rows with their page in front.
     fn paged(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         let hashes = rows.column(0).as_primitive::<UInt64Type>();
-        let pages = UInt64Array::from_iter_values(hashes.values().iter().map(|hash| self.page(*hash)));
+        let pages =
+            UInt64Array::from_iter_values(hashes.values().iter().map(|hash| self.page(*hash)));
         let schema = rows.schema();
-        let names = schema.fields().iter().map(|field| match field.name().as_str() {
-            KEY_HASH_COLUMN => "hash",
-            name => name,
-        });
+        let names = schema
+            .fields()
+            .iter()
+            .map(|field| match field.name().as_str() {
+                KEY_HASH_COLUMN => "hash",
+                name => name,
+            });
         let columns = std::iter::zip(names, rows.columns().iter().cloned());
         let page: (&str, ArrayRef) = (KEY_HASH_COLUMN, Arc::new(pages));
-        Ok(RecordBatch::try_from_iter(std::iter::once(page).chain(columns))?)
+        Ok(RecordBatch::try_from_iter(
+            std::iter::once(page).chain(columns),
+        )?)
     }
 }
 
@@ -276,8 +294,10 @@ impl Layout for Pages {
         pages.dedup();
         let rows = self.tuples.read(store, &pages)?;
         let of_rows = rows.column(1).as_primitive::<UInt64Type>().values();
-        let is_changed: BooleanArray =
-            of_rows.iter().map(|hash| Some(hashes.binary_search(hash).is_ok())).collect();
+        let is_changed: BooleanArray = of_rows
+            .iter()
+            .map(|hash| Some(hashes.binary_search(hash).is_ok()))
+            .collect();
         let which = compute::cast(&is_changed, &DataType::Int64)?;
         let rows = counted(&rows, 2, which.as_primitive())?;
         self.tuples.write(store, rows)
@@ -293,7 +313,9 @@ struct ArrowRows {
 impl ArrowRows {
     fn new() -> Result<Self> {
         let columns = rows_of(&[])?;
-        let fields = columns.columns()[1..].iter().map(|column| SortField::new(column.data_type().clone()));
+        let fields = columns.columns()[1..]
+            .iter()
+            .map(|column| SortField::new(column.data_type().clone()));
         Ok(ArrowRows {
             converter: RowConverter::new(fields.collect())?,
             columns,
@@ -305,7 +327,10 @@ impl ArrowRows {
         let encoded = self.converter.convert_columns(&rows.columns()[1..])?;
         let pairs = std::iter::zip(hashes, encoded.iter());
         let values: Vec<(u64, arrow::row::Row)> = pairs.map(|(hash, row)| (*hash, row)).collect();
-        let writes: Vec<UnitWrite> = values.iter().map(|(hash, row)| write_of(*hash, row.as_ref())).collect();
+        let writes: Vec<UnitWrite> = values
+            .iter()
+            .map(|(hash, row)| write_of(*hash, row.as_ref()))
+            .collect();
         store.write(&writes)
     }
 }
@@ -385,7 +410,10 @@ impl Layout for ListValue {
     }
 
     fn fill(&mut self, store: &mut dyn UnitStore, keys: &[u64]) -> Result<()> {
-        let keys: Vec<u64> = keys.iter().flat_map(|key| std::iter::repeat_n(*key, self.rows_a_key)).collect();
+        let keys: Vec<u64> = keys
+            .iter()
+            .flat_map(|key| std::iter::repeat_n(*key, self.rows_a_key))
+            .collect();
         self.tuples.write(store, rows_of(&keys)?)
     }
 
@@ -429,7 +457,10 @@ impl Layout for ListBlocks {
     }
 
     fn fill(&mut self, store: &mut dyn UnitStore, keys: &[u64]) -> Result<()> {
-        let keys: Vec<u64> = keys.iter().flat_map(|key| std::iter::repeat_n(*key, self.rows_a_key)).collect();
+        let keys: Vec<u64> = keys
+            .iter()
+            .flat_map(|key| std::iter::repeat_n(*key, self.rows_a_key))
+            .collect();
         let rows = self.numbered(&rows_of(&keys)?)?;
         self.tuples.write(store, rows)
     }
@@ -444,7 +475,9 @@ impl Layout for ListBlocks {
             };
             store.for_range(first..=first + ((1 << BLOCK_BITS) - 1), &mut call)?;
         }
-        self.tuples.codec.decode(blocks.iter().map(|(hash, value)| (*hash, value.as_slice())))?;
+        self.tuples
+            .codec
+            .decode(blocks.iter().map(|(hash, value)| (*hash, value.as_slice())))?;
         self.next += 1;
         let rows = self.numbered(&rows_of(keys)?)?;
         self.tuples.write(store, rows)
@@ -472,14 +505,23 @@ struct Measured {
 /// User and system time of the process, in seconds.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-    let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    let fields = stat
+        .rsplit_once(')')
+        .map_or("", |(_, rest)| rest)
+        .split_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
     ticks / 100.0
 }
 
 fn measure(layout: &mut dyn Layout, run: &Run) -> Result<Measured> {
     let backend = RocksDbStateBackend::open(run.options.clone())?;
-    let mut store = backend.unit_store("bench")?.ok_or_else(|| Error::internal("no store"))?;
+    let mut store = backend
+        .unit_store("bench")?
+        .ok_or_else(|| Error::internal("no store"))?;
     let mut keys: Vec<u64> = (0..run.keys).collect();
     keys.sort_unstable_by_key(|key| hash_of(*key));
     // Cut by the first bits of the hash, so that no page is cut.
@@ -502,7 +544,10 @@ fn measure(layout: &mut dyn Layout, run: &Run) -> Result<Measured> {
     Ok(Measured {
         cpu_micros_a_row: (cpu_seconds() - cpu) * 1e6 / done as f64,
         wall_micros_a_row: wall * 1e6 / done as f64,
-        stored_bytes: store.metrics().stored_bytes.load(std::sync::atomic::Ordering::Relaxed),
+        stored_bytes: store
+            .metrics()
+            .stored_bytes
+            .load(std::sync::atomic::Ordering::Relaxed),
         cache_bytes: backend.cache_bytes(),
     })
 }
@@ -525,7 +570,12 @@ fn print_row(cells: &[String]) {
 }
 
 fn head(cells: &[&str]) {
-    print_row(&cells.iter().map(|cell| (*cell).to_string()).collect::<Vec<_>>());
+    print_row(
+        &cells
+            .iter()
+            .map(|cell| (*cell).to_string())
+            .collect::<Vec<_>>(),
+    );
     print_row(&cells.iter().map(|_| "---".to_string()).collect::<Vec<_>>());
 }
 
@@ -542,7 +592,13 @@ fn result_cells(measured: &Measured) -> Vec<String> {
 const RESULTS: [&str; 4] = ["CPU µs a row", "wall µs a row", "stored MB", "cache MB"];
 
 fn points(arguments: &Arguments) -> Result<()> {
-    head(&[&["layout", "access", "bundle", "state : cache"][..], &RESULTS].concat());
+    head(
+        &[
+            &["layout", "access", "bundle", "state : cache"][..],
+            &RESULTS,
+        ]
+        .concat(),
+    );
     let state_bytes = arguments.keys * TUPLE_BYTES;
     for times in [1, 10] {
         for access in [Access::Uniform, Access::Zipf] {
@@ -562,7 +618,12 @@ fn points(arguments: &Arguments) -> Result<()> {
                         access,
                     };
                     let measured = measure(layout.as_mut(), &run)?;
-                    let cells = [layout.name(), access.name().into(), bundle.to_string(), format!("{times} : 1")];
+                    let cells = [
+                        layout.name(),
+                        access.name().into(),
+                        bundle.to_string(),
+                        format!("{times} : 1"),
+                    ];
                     print_row(&[&cells[..], &result_cells(&measured)].concat());
                 }
             }
@@ -572,7 +633,13 @@ fn points(arguments: &Arguments) -> Result<()> {
 }
 
 fn lists(arguments: &Arguments) -> Result<()> {
-    head(&[&["layout", "access", "bundle", "state : cache"][..], &RESULTS].concat());
+    head(
+        &[
+            &["layout", "access", "bundle", "state : cache"][..],
+            &RESULTS,
+        ]
+        .concat(),
+    );
     let state_bytes = arguments.keys * TUPLE_BYTES;
     for times in [1, 10] {
         for access in [Access::Uniform, Access::Zipf] {
@@ -597,7 +664,12 @@ fn lists(arguments: &Arguments) -> Result<()> {
                         access,
                     };
                     let measured = measure(layout.as_mut(), &run)?;
-                    let cells = [layout.name(), access.name().into(), run.bundle.to_string(), format!("{times} : 1")];
+                    let cells = [
+                        layout.name(),
+                        access.name().into(),
+                        run.bundle.to_string(),
+                        format!("{times} : 1"),
+                    ];
                     print_row(&[&cells[..], &result_cells(&measured)].concat());
                 }
             }
@@ -614,12 +686,26 @@ fn settings(arguments: &Arguments) -> Result<()> {
         ("blocks of 8 KB", |options| options.block_bytes = 8 << 10),
         ("blocks of 16 KB", |options| options.block_bytes = 16 << 10),
         ("no filters", |options| options.bloom_bits_per_key = None),
-        ("no filters at the last level", |options| options.filters_for_hits_only = true),
-        ("no hash index in blocks", |options| options.block_hash_index = false),
-        ("write buffers a quarter", |options| options.write_buffer_ratio = 0.25),
-        ("universal compaction", |options| options.compaction_style = CompactionStyle::Universal),
+        ("no filters at the last level", |options| {
+            options.filters_for_hits_only = true
+        }),
+        ("no hash index in blocks", |options| {
+            options.block_hash_index = false
+        }),
+        ("write buffers a quarter", |options| {
+            options.write_buffer_ratio = 0.25
+        }),
+        ("universal compaction", |options| {
+            options.compaction_style = CompactionStyle::Universal
+        }),
     ];
-    head(&[&["setting", "access", "bundle", "state : cache"][..], &RESULTS].concat());
+    head(
+        &[
+            &["setting", "access", "bundle", "state : cache"][..],
+            &RESULTS,
+        ]
+        .concat(),
+    );
     let state_bytes = arguments.keys * TUPLE_BYTES;
     for times in [1, 10] {
         for access in [Access::Uniform, Access::Zipf] {
@@ -634,7 +720,12 @@ fn settings(arguments: &Arguments) -> Result<()> {
                     access,
                 };
                 let measured = measure(&mut Tuples::default(), &run)?;
-                let cells = [name.into(), access.name().into(), run.bundle.to_string(), format!("{times} : 1")];
+                let cells = [
+                    name.into(),
+                    access.name().into(),
+                    run.bundle.to_string(),
+                    format!("{times} : 1"),
+                ];
                 print_row(&[&cells[..], &result_cells(&measured)].concat());
             }
         }
@@ -645,7 +736,10 @@ fn settings(arguments: &Arguments) -> Result<()> {
 #[allow(clippy::print_stdout, reason = "a program's output")]
 fn run(arguments: &Arguments) -> Result<()> {
     for table in &arguments.tables {
-        println!("\n**{table}**: {} keys, {} rows\n", arguments.keys, arguments.rows);
+        println!(
+            "\n**{table}**: {} keys, {} rows\n",
+            arguments.keys, arguments.rows
+        );
         match table.as_str() {
             "points" => points(arguments)?,
             "lists" => lists(arguments)?,

@@ -1,51 +1,22 @@
-//! Keyed state as one value a key.
+//! When the keys of an operator act and are forgotten, as the codec of their values asks for it.
 
-use crate::error::Result;
-use crate::operators::KeySet;
-use crate::state::{StateSnapshot, decode_snapshot, encode_snapshot};
+use arrow::array::RecordBatch;
 
-/// Makes values of snapshots, and snapshots of values.
-#[derive(Debug, Default)]
-pub(super) struct UnitCodec;
+use crate::operators::{DueTime, KeyedState};
+use crate::state::UnitTimes;
 
-/// The values of the keys of a snapshot, by ascending hash.
-pub(super) struct Encoded {
-    values: Vec<Vec<u8>>,
+/// What an operator says of its own tables.
+pub(super) struct Times<'a> {
+    pub(super) keyed: &'a dyn KeyedState,
+    pub(super) due_time: DueTime,
 }
 
-impl Encoded {
-    pub(super) fn value(&self, index: usize) -> &[u8] {
-        &self.values[index]
-    }
-}
-
-impl UnitCodec {
-    /// The value of each key, behind what `head` writes for it.
-    pub(super) fn encode(
-        &mut self,
-        snapshot: &StateSnapshot,
-        head: &mut dyn FnMut(usize, &mut Vec<u8>),
-    ) -> Result<Encoded> {
-        let mut values = Vec::new();
-        for (index, hash) in snapshot.key_hashes().into_iter().enumerate() {
-            let one: KeySet = [hash].into_iter().collect();
-            let part = snapshot.filter_keyed(&|hash| one.contains(&hash))?;
-            let mut value = Vec::new();
-            head(index, &mut value);
-            value.extend(encode_snapshot(&part)?);
-            values.push(value);
-        }
-        Ok(Encoded { values })
+impl UnitTimes for Times<'_> {
+    fn due(&self, table: &str, rows: &RecordBatch) -> Option<Vec<i64>> {
+        (self.due_time != DueTime::Never).then(|| self.keyed.due(table, rows))
     }
 
-    /// The state of keys, given with their values.
-    pub(super) fn decode(&self, units: &[(u64, &[u8])]) -> Result<StateSnapshot> {
-        let mut snapshot = StateSnapshot::default();
-        for (_, value) in units {
-            let mut one = decode_snapshot(value)?;
-            one.changed = None;
-            snapshot.merge(one);
-        }
-        Ok(snapshot)
+    fn expiries(&self, table: &str, rows: &RecordBatch) -> Option<Vec<i64>> {
+        self.keyed.expiries(table, rows)
     }
 }

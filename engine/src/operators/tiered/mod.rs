@@ -18,11 +18,10 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use self::changes::Changes;
-use self::codec::UnitCodec;
 use self::residents::Residents;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
-use crate::state::{MemoryShare, StatePart, StateSnapshot, UnitStore};
+use crate::state::{EncodedUnits, MemoryShare, StatePart, StateSnapshot, UnitCodec, UnitStore};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
 
@@ -56,7 +55,8 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         due_time,
         lower: options.store.map(|store| Lower {
             store,
-            codec: UnitCodec,
+            codec: UnitCodec::default(),
+            units: EncodedUnits::default(),
             residents: Residents::default(),
         }),
         memory: options.memory,
@@ -95,6 +95,8 @@ struct TieredOperator {
 struct Lower {
     store: Box<dyn UnitStore>,
     codec: UnitCodec,
+    /// Values on their way down; kept for its room.
+    units: EncodedUnits,
     residents: Residents,
 }
 

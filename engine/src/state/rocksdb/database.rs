@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, BoundColumnFamily, CompactionDecision, DBCompactionStyle, DBCompressionType,
-    DBWithThreadMode, DataBlockIndexType, LogLevel, MultiThreaded, Options, WriteBatch, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, BoundColumnFamily, CompactionDecision,
+    DBCompactionStyle, DBCompressionType, DBWithThreadMode, DataBlockIndexType, LogLevel,
+    MultiThreaded, Options, WriteBatch, WriteOptions,
 };
 
 use super::directory::LocalDirectory;

@@ -129,7 +129,9 @@ impl DueIndex {
             }
             entries.next();
         }
-        entries.status().map_err(|error| self.database.failed("read", &error))
+        entries
+            .status()
+            .map_err(|error| self.database.failed("read", &error))
     }
 }
 
