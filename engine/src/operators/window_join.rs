@@ -348,7 +348,9 @@ impl WindowJoinOperator {
     fn fire(&mut self, ctx: &mut Context, window_end: i64) -> Result<FiringWindow> {
         let [left, right] = &mut self.buffers;
         let sides = [left.take(window_end)?, right.take(window_end)?];
-        sides.iter().for_each(|(_, hashes)| ctx.keys_changed(hashes));
+        sides
+            .iter()
+            .for_each(|(_, hashes)| ctx.keys_changed(hashes));
         FiringWindow::new(sides, &self.spec)
     }
 

@@ -26,7 +26,9 @@ pub use keyed_rows::KeyedRows;
 pub use part::StatePart;
 pub use row_slab::RowSlab;
 pub use row_store::RowStore;
-pub use snapshot::{KEY_HASH_COLUMN, StateSnapshot, StateTable, TableScope, key_hashes_of};
+pub use snapshot::{
+    EXPIRY_COLUMN, KEY_HASH_COLUMN, StateSnapshot, StateTable, TableScope, key_hashes_of,
+};
 pub use time_to_live::TimeToLive;
 pub use unit_metrics::UnitStoreMetrics;
 pub use unit_store::{MemoryUnitStore, UnitStore, UnitWrite};

@@ -63,8 +63,9 @@ impl KeyedState for IntervalJoinOperator {
         let side = usize::from(table == STATES[1]);
         let stay_ms = self.spec.bounds.stay_ms(side);
         let times = rows.column(1).as_primitive::<Int64Type>().values();
-        let due = times.iter().map(|time| time.saturating_add(stay_ms));
-        due.collect()
+        // The largest watermark makes every row go.
+        let due = |time: &i64| time.saturating_add(stay_ms).min(i64::MAX - 1);
+        times.iter().map(due).collect()
     }
 
     fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {

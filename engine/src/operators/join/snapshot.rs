@@ -183,12 +183,7 @@ fn snapshot_schema(side: &Side) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn table(
-    side: &Side,
-    schema: &SchemaRef,
-    ids: Vec<u32>,
-    hashes: Vec<u64>,
-) -> Result<RecordBatch> {
+fn table(side: &Side, schema: &SchemaRef, ids: Vec<u32>, hashes: Vec<u64>) -> Result<RecordBatch> {
     let copies = ids.iter().map(|id| side.copies(*id));
     let associations = ids.iter().map(|id| side.association(*id));
     let expiry = |id: &u32| side.expiries.get(*id as usize).copied().unwrap_or(i64::MAX);

@@ -240,9 +240,7 @@ impl HeldRows {
 
     fn size_bytes(&self) -> usize {
         let blocks = self.blocks.iter();
-        let blocks: usize = blocks
-            .map(|block| block.rows.get_array_memory_size())
-            .sum();
+        let blocks: usize = blocks.map(|block| block.rows.get_array_memory_size()).sum();
         let sessions = self.by_slot.len() * (size_of::<Vec<Place>>() + 16);
         blocks + self.held * size_of::<Place>() + sessions
     }

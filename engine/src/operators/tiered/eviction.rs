@@ -1,10 +1,14 @@
 //! Taking cold keys out of memory, and putting keys back.
 
-use super::codec::Times;
+use std::sync::atomic::Ordering;
+
+use arrow::array::RecordBatch;
+
 use super::{Lower, TieredOperator};
 use crate::error::Result;
 use crate::operators::{Context, DueTime, KeySet, KeyedState};
-use crate::state::StateSnapshot;
+use crate::planted::{Bug, is_planted};
+use crate::state::{StateSnapshot, UnitTimes};
 
 /// How many rows go by between two looks at the memory.
 const CHECK_ROWS: usize = 4096;
@@ -12,6 +16,22 @@ const CHECK_ROWS: usize = 4096;
 const PIECE_KEYS: usize = 64 << 10;
 /// Budgets below this are looked at after every call: tests have them.
 const TINY_BYTES: usize = 1 << 20;
+
+/// When the rows of an operator act and are forgotten.
+struct Times<'a> {
+    keyed: &'a dyn KeyedState,
+    due_time: DueTime,
+}
+
+impl UnitTimes for Times<'_> {
+    fn due(&self, table: &str, rows: &RecordBatch) -> Option<Vec<i64>> {
+        (self.due_time != DueTime::Never).then(|| self.keyed.due(table, rows))
+    }
+
+    fn expiries(&self, table: &str, rows: &RecordBatch) -> Option<Vec<i64>> {
+        self.keyed.expiries(table, rows)
+    }
+}
 
 impl TieredOperator {
     /// Whether keys must go. Looks now and then only.
@@ -29,6 +49,10 @@ impl TieredOperator {
         let residents = lower.map_or(0, |lower| lower.residents.size_bytes());
         let held = keyed.size_bytes();
         memory.report(held + residents);
+        if let Some(lower) = lower {
+            let hot_bytes = &lower.store.metrics().hot_bytes;
+            hot_bytes.store((held + residents) as u64, Ordering::Relaxed);
+        }
         let none_left = held == 0
             || lower.is_some_and(|lower| lower.residents.are_known() && lower.residents.len() == 0);
         !none_left && memory.excess_bytes() > 0
@@ -118,16 +142,20 @@ impl Lower {
     ) -> Result<()> {
         let times = Times { keyed, due_time };
         self.codec.encode(gone, &times, &mut self.units)?;
-        let written = self.units.hashes();
         let mut ended = Vec::new();
+        let units = &self.units;
         self.residents.remove(victims, |hash, below| {
-            if below && written.binary_search(&hash).is_err() {
+            if below && units.hashes().binary_search(&hash).is_err() {
                 ended.push(hash);
             }
         });
         ended.sort_unstable();
         self.store.remove(&ended)?;
-        self.store.write(&self.units.writes())
+        let mut writes = self.units.writes();
+        if is_planted(Bug::EvictedNotWritten) {
+            writes.iter_mut().for_each(|write| write.value = None);
+        }
+        self.store.write(&writes)
     }
 
     /// All that lies below and is not at hand, piece by piece.
@@ -137,7 +165,7 @@ impl Lower {
     ) -> Result<()> {
         let mut piece: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut give = |piece: &mut Vec<(u64, Vec<u8>)>| -> Result<()> {
-            let units = piece.iter().map(|(hash, value)| (*hash, value.as_slice()));
+            let units = piece.iter().map(|(hash, value)| (*hash, &value[..]));
             let mut snapshot = self.codec.decode(units)?;
             snapshot.changed = Some(piece.iter().map(|(hash, _)| *hash).collect());
             piece.clear();

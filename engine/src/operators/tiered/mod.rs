@@ -8,7 +8,6 @@
 //! While everything fits, nothing is looked up: the first eviction begins to tell keys at hand from others.
 
 mod changes;
-mod codec;
 mod eviction;
 mod residents;
 #[cfg(test)]
@@ -21,6 +20,7 @@ use self::changes::Changes;
 use self::residents::Residents;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
+use crate::planted::{Bug, is_planted};
 use crate::state::{EncodedUnits, MemoryShare, StatePart, StateSnapshot, UnitCodec, UnitStore};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
@@ -95,7 +95,7 @@ struct TieredOperator {
 struct Lower {
     store: Box<dyn UnitStore>,
     codec: UnitCodec,
-    /// Values on their way down; kept for its room.
+    /// A buffer, used again.
     units: EncodedUnits,
     residents: Residents,
 }
@@ -307,7 +307,10 @@ impl TieredOperator {
         if lower.store.earliest_due().is_none_or(|due| due > time) {
             return Ok(false);
         }
-        let due = lower.store.take_due(time, DUE_KEYS)?;
+        let mut due = lower.store.take_due(time, DUE_KEYS)?;
+        if is_planted(Bug::DueForgotten) {
+            due.pop();
+        }
         let missing = lower.residents.touch(&due);
         self.put_back(ctx, missing)?;
         Ok(true)
@@ -415,11 +418,10 @@ impl TieredOperator {
             .inner
             .keyed_state()
             .expect("an operator does not lose its keyed state");
-        let changed = self.changes.take(ctx, keyed);
-        let mut snapshot = keyed.export_keyed(ctx, &changed)?;
-        let mut changed: Vec<u64> = changed.into_iter().collect();
-        changed.sort_unstable();
-        snapshot.changed = Some(changed);
+        let mut snapshot = self.changes.export(ctx, keyed)?;
+        if is_planted(Bug::TombstoneForgotten) {
+            snapshot.changed = Some(snapshot.key_hashes());
+        }
         snapshot.parts = std::mem::take(&mut self.parts.written);
         Ok(snapshot)
     }

@@ -183,7 +183,8 @@ impl SliceStore {
 
     /// The end of the first window of a slice that has not fired.
     fn next_end_of_slice(&self, slice: SliceKey) -> Option<i64> {
-        let Some(assigner) = self.assigner else {
+        let Some(assigner) = self.assigner.filter(|assigner| !assigner.is_tumbling()) else {
+            // It goes when it fires.
             return Some(slice.end);
         };
         let mut end = Some(assigner.first_window_end(slice.end));
@@ -433,7 +434,7 @@ impl SliceStore {
     /// The end of the next window of each key that is behind.
     fn levels_behind(&self, batches: &[RecordBatch]) -> BTreeMap<u64, i64> {
         let mut levels: BTreeMap<u64, i64> = BTreeMap::new();
-        if self.assigner.is_none() {
+        if self.is_tumbling() {
             return levels;
         }
         for batch in batches {
