@@ -20,8 +20,7 @@ use crate::stream::CheckpointId;
 /// Hashes of keys.
 pub type KeySet = HashSet<u64, nohash::BuildNoHash>;
 
-/// The name of the column that says when a row is forgotten, in milliseconds of processing time; `i64::MAX`: never.
-pub const EXPIRY_COLUMN: &str = "$expiry";
+pub use crate::state::EXPIRY_COLUMN;
 
 /// What makes a key act without a row of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -124,6 +123,13 @@ pub trait KeyedState {
         let _ = ctx;
         Ok(None)
     }
+}
+
+/// Hashes ascending and each once.
+pub(super) fn distinct(mut hashes: Vec<u64>) -> Vec<u64> {
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes
 }
 
 /// Hash tables keyed by something that is a hash already.

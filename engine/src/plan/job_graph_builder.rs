@@ -13,7 +13,7 @@ use super::nodes::Distribution;
 use super::operator_builder::OperatorBuilder;
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::operators::InputIndex;
 use crate::runtime::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId,

@@ -206,7 +206,12 @@ fn spread(hash: u64) -> u64 {
 impl Index {
     /// The group whose slot has this tag and is the `same`, or a new one.
     #[inline]
-    fn find_or_add(&mut self, hash: u64, tag: u64, mut same: impl FnMut(u32) -> bool) -> (u32, bool) {
+    fn find_or_add(
+        &mut self,
+        hash: u64,
+        tag: u64,
+        mut same: impl FnMut(u32) -> bool,
+    ) -> (u32, bool) {
         let spread_hash = spread(hash);
         let found = self
             .slots
@@ -305,7 +310,11 @@ impl GroupTable {
 
     /// Whether two groups may have keys of one hash.
     pub fn has_collisions(&self) -> bool {
-        let shares = |id: u32| self.ids_of(std::iter::once(self.index.hashes[id as usize])).len() > 1;
+        let shares = |id: u32| {
+            self.ids_of(std::iter::once(self.index.hashes[id as usize]))
+                .len()
+                > 1
+        };
         self.collides || self.group_without_slot().is_some_and(shares)
     }
 

@@ -17,6 +17,7 @@ mod time_to_live;
 mod unit_metrics;
 mod unit_store;
 
+pub use self::rocksdb::{CompactionStyle, RocksDbOptions, RocksDbStateBackend};
 pub use backend::{HashMapStateBackend, MemoryBudget, MemoryShare, StateBackend};
 pub use encoding::{EncodedUnits, NoTimes, UnitCodec, UnitTimes};
 pub use group_table::{GroupTable, Groups};
@@ -25,9 +26,9 @@ pub use keyed_rows::KeyedRows;
 pub use part::StatePart;
 pub use row_slab::RowSlab;
 pub use row_store::RowStore;
-pub use self::rocksdb::{CompactionStyle, RocksDbOptions, RocksDbStateBackend};
-pub use snapshot::{KEY_HASH_COLUMN, StateSnapshot, StateTable, TableScope, key_hashes_of};
-pub(crate) use snapshot::{decode_snapshot, encode_snapshot};
+pub use snapshot::{
+    EXPIRY_COLUMN, KEY_HASH_COLUMN, StateSnapshot, StateTable, TableScope, key_hashes_of,
+};
 pub use time_to_live::TimeToLive;
 pub use unit_metrics::UnitStoreMetrics;
 pub use unit_store::{MemoryUnitStore, UnitStore, UnitWrite};

@@ -39,7 +39,9 @@ impl UnitStoreMetrics {
     pub(super) fn count_writes(&self, writes: &[UnitWrite]) {
         let values = writes.iter().filter_map(|write| write.value);
         let bytes: usize = values.clone().map(<[u8]>::len).sum();
-        self.writes.fetch_add(values.count() as u64, Ordering::Relaxed);
-        self.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.writes
+            .fetch_add(values.count() as u64, Ordering::Relaxed);
+        self.written_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

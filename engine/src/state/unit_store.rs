@@ -118,7 +118,9 @@ impl UnitStore for MemoryUnitStore {
         for hash in hashes {
             self.values.remove(hash);
         }
-        self.metrics.removes.fetch_add(hashes.len() as u64, Ordering::Relaxed);
+        self.metrics
+            .removes
+            .fetch_add(hashes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -152,8 +154,12 @@ impl UnitStore for MemoryUnitStore {
         call: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let is_live = |expiry: i64| self.now.is_none_or(|now| expiry > now.millis());
-        let live = self.values.range(hashes).filter(|(_, (_, expiry))| is_live(*expiry));
-        live.into_iter().try_for_each(|(hash, (value, _))| call(*hash, value))
+        let live = self
+            .values
+            .range(hashes)
+            .filter(|(_, (_, expiry))| is_live(*expiry));
+        live.into_iter()
+            .try_for_each(|(hash, (value, _))| call(*hash, value))
     }
 
     fn memory_bytes(&self) -> usize {

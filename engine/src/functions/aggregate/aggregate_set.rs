@@ -471,7 +471,9 @@ impl AggregateSet {
         }
         let plain = self.plain.iter_mut();
         plain.for_each(|accumulator| accumulator.keep(groups));
-        self.distinct.iter_mut().try_for_each(|set| set.keep(groups))
+        self.distinct
+            .iter_mut()
+            .try_for_each(|set| set.keep(groups))
     }
 
     /// Folds partials into the groups `ids`, which exist. `partials` are columns as [`AggregateSet::partials`] makes them.

@@ -383,7 +383,8 @@ impl KeyedState for DeduplicateChangingRowOperator {
     }
 
     fn size_bytes(&self) -> usize {
-        let by_key = self.held.capacity() * 4 + (self.times.capacity() + self.expiry.capacity()) * 8;
+        let by_key =
+            self.held.capacity() * 4 + (self.times.capacity() + self.expiry.capacity()) * 8;
         self.keys.size_bytes() + self.rows.size_bytes() + by_key
     }
 

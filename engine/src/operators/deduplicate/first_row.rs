@@ -219,6 +219,9 @@ impl KeyedState for DeduplicateFirstRowOperator {
     }
 
     fn take_changed(&mut self) -> Vec<u64> {
-        self.changed.as_mut().map(std::mem::take).unwrap_or_default()
+        self.changed
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 }

@@ -6,8 +6,9 @@ use arrow::datatypes::Int64Type;
 use super::cache::CachedRows;
 use super::{IntervalJoinOperator, STATES};
 use crate::error::Result;
+use crate::operators::keyed_state::distinct;
 use crate::operators::{Context, DueTime, InputIndex, KeySet, KeyedState};
-use crate::state::{StateSnapshot, key_hashes_of};
+use crate::state::{Groups, StateSnapshot, key_hashes_of};
 
 impl KeyedState for IntervalJoinOperator {
     fn key_columns(&self, input: InputIndex) -> &[usize] {
@@ -20,6 +21,11 @@ impl KeyedState for IntervalJoinOperator {
             snapshot.insert_keyed(name, vec![cache.snapshot(self.keys.hashes())?]);
         }
         Ok(snapshot)
+    }
+
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        let live = self.live_keys();
+        Ok(distinct(Groups::Ids(&live).gather(self.keys.hashes())))
     }
 
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
@@ -63,8 +69,9 @@ impl KeyedState for IntervalJoinOperator {
         let side = usize::from(table == STATES[1]);
         let stay_ms = self.spec.bounds.stay_ms(side);
         let times = rows.column(1).as_primitive::<Int64Type>().values();
-        let due = times.iter().map(|time| time.saturating_add(stay_ms));
-        due.collect()
+        // The largest watermark makes every row go.
+        let due = |time: &i64| time.saturating_add(stay_ms).min(i64::MAX - 1);
+        times.iter().map(due).collect()
     }
 
     fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {

@@ -9,9 +9,10 @@ use super::keyed_sides::KeyedSides;
 use super::side::{Finder, Side};
 use crate::error::Result;
 use crate::operators::calc::batch_of;
+use crate::operators::keyed_state::distinct;
 use crate::operators::window_join::key_numbers;
 use crate::operators::{Context, EXPIRY_COLUMN, InputIndex, KeySet, KeyedState};
-use crate::state::{KEY_HASH_COLUMN, StateSnapshot, key_hashes_of};
+use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot, key_hashes_of};
 use crate::stream::hash_columns;
 
 /// The columns in front of the rows: the hash of the key, how often the row counts, its associations, and when it is forgotten.
@@ -28,6 +29,14 @@ impl KeyedState for KeyedSides {
     fn snapshot_keyed(&mut self, ctx: &Context) -> Result<StateSnapshot> {
         let all: Vec<u32> = (0..self.group_count() as u32).collect();
         self.snapshot_groups(ctx, &all)
+    }
+
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        let live = self.live_groups();
+        if self.key_types.is_empty() {
+            return hash_columns(&[], live.len());
+        }
+        Ok(distinct(Groups::Ids(&live).gather(self.groups.hashes())))
     }
 
     fn load_keyed(&mut self, ctx: &Context, snapshot: &StateSnapshot) -> Result<()> {
@@ -183,12 +192,7 @@ fn snapshot_schema(side: &Side) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn table(
-    side: &Side,
-    schema: &SchemaRef,
-    ids: Vec<u32>,
-    hashes: Vec<u64>,
-) -> Result<RecordBatch> {
+fn table(side: &Side, schema: &SchemaRef, ids: Vec<u32>, hashes: Vec<u64>) -> Result<RecordBatch> {
     let copies = ids.iter().map(|id| side.copies(*id));
     let associations = ids.iter().map(|id| side.association(*id));
     let expiry = |id: &u32| side.expiries.get(*id as usize).copied().unwrap_or(i64::MAX);

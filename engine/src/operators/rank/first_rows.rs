@@ -91,8 +91,7 @@ impl FirstRowsOperator {
             return Ok(());
         }
         let lives = |id: &u32| !TimeToLive::is_expired(self.expiry[*id as usize], now);
-        let (live, gone): (Vec<u32>, Vec<u32>) =
-            self.partitions.ids().into_iter().partition(lives);
+        let (live, gone): (Vec<u32>, Vec<u32>) = self.partitions.ids().into_iter().partition(lives);
         ctx.keys_changed(&at(self.partitions.hashes(), &gone));
         self.keep(&live)
     }

@@ -162,7 +162,11 @@ impl Probes {
         let kinds = ids.iter().map(|id| self.kind(*id) as u8);
         let kinds: ArrayRef = Arc::new(UInt8Array::from_iter_values(kinds));
         let hashes = ids.iter().map(|id| hashes[self.key(*id) as usize]);
-        keyed_batch(hashes.collect(), &[("kind", kinds)], &self.rows.gather(ids)?)
+        keyed_batch(
+            hashes.collect(),
+            &[("kind", kinds)],
+            &self.rows.gather(ids)?,
+        )
     }
 
     /// The times of the rows of such a table.

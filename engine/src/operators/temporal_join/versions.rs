@@ -203,7 +203,11 @@ impl Versions {
 
     /// For each row of such a table the first watermark by which it may go.
     pub(super) fn until(table: &RecordBatch) -> Vec<i64> {
-        table.column(1).as_primitive::<Int64Type>().values().to_vec()
+        table
+            .column(1)
+            .as_primitive::<Int64Type>()
+            .values()
+            .to_vec()
     }
 
     /// The rows and kinds of such a table, to be added again.

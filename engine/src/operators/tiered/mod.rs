@@ -8,7 +8,6 @@
 //! While everything fits, nothing is looked up: the first eviction begins to tell keys at hand from others.
 
 mod changes;
-mod codec;
 mod eviction;
 mod residents;
 #[cfg(test)]
@@ -18,12 +17,11 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use self::changes::Changes;
-use self::codec::UnitCodec;
 use self::residents::Residents;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, is_planted};
-use crate::state::{MemoryShare, StatePart, StateSnapshot, UnitStore};
+use crate::state::{EncodedUnits, MemoryShare, StatePart, StateSnapshot, UnitCodec, UnitStore};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
 
@@ -57,7 +55,8 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         due_time,
         lower: options.store.map(|store| Lower {
             store,
-            codec: UnitCodec,
+            codec: UnitCodec::default(),
+            units: EncodedUnits::default(),
             residents: Residents::default(),
         }),
         memory: options.memory,
@@ -96,6 +95,8 @@ struct TieredOperator {
 struct Lower {
     store: Box<dyn UnitStore>,
     codec: UnitCodec,
+    /// A buffer, used again.
+    units: EncodedUnits,
     residents: Residents,
 }
 
@@ -417,18 +418,10 @@ impl TieredOperator {
             .inner
             .keyed_state()
             .expect("an operator does not lose its keyed state");
-        let mut changed = self.changes.take(ctx, keyed);
-        if is_planted(Bug::ChangeForgotten) {
-            let forgotten = changed.iter().min().copied();
-            forgotten.map(|hash| changed.remove(&hash));
-        }
-        let mut snapshot = keyed.export_keyed(ctx, &changed)?;
+        let mut snapshot = self.changes.export(ctx, keyed)?;
         if is_planted(Bug::TombstoneForgotten) {
-            changed = snapshot.key_hashes().into_iter().collect();
+            snapshot.changed = Some(snapshot.key_hashes());
         }
-        let mut changed: Vec<u64> = changed.into_iter().collect();
-        changed.sort_unstable();
-        snapshot.changed = Some(changed);
         snapshot.parts = std::mem::take(&mut self.parts.written);
         Ok(snapshot)
     }

@@ -119,10 +119,7 @@ impl MergeTree {
 
     /// Bytes held.
     pub(crate) fn size_bytes(&self) -> usize {
-        self.nodes
-            .values()
-            .map(GroupedAggregates::size_bytes)
-            .sum()
+        self.nodes.values().map(GroupedAggregates::size_bytes).sum()
     }
 
     fn highest(&self) -> u32 {

@@ -56,8 +56,10 @@ fn local_directory(path: Option<&str>) -> Result<PathBuf> {
         return Ok(std::env::temp_dir());
     };
     if path.contains(',') {
-        return Err(Error::unsupported("more than one directory in 'state.backend.rocksdb.localdir'")
-            .hint("name one; disks can be joined below it"));
+        return Err(Error::unsupported(
+            "more than one directory in 'state.backend.rocksdb.localdir'",
+        )
+        .hint("name one; disks can be joined below it"));
     }
     Ok(PathBuf::from(path.strip_prefix("file://").unwrap_or(path)))
 }
@@ -98,14 +100,23 @@ mod tests {
     #[test]
     fn the_type_is_hashmap_by_default_and_the_new_key_comes_first() {
         assert_eq!(backend_name(&config(&[])), "hashmap");
-        assert_eq!(backend_name(&config(&[("state.backend", "rocksdb")])), "rocksdb");
-        let both = [("state.backend", "rocksdb"), ("state.backend.type", "hashmap")];
+        assert_eq!(
+            backend_name(&config(&[("state.backend", "rocksdb")])),
+            "rocksdb"
+        );
+        let both = [
+            ("state.backend", "rocksdb"),
+            ("state.backend.type", "hashmap"),
+        ];
         assert_eq!(backend_name(&config(&both)), "hashmap");
     }
 
     #[test]
     fn defaults_are_those_of_the_options() {
-        assert_eq!(rocksdb_options(&config(&[])).unwrap(), RocksDbOptions::default());
+        assert_eq!(
+            rocksdb_options(&config(&[])).unwrap(),
+            RocksDbOptions::default()
+        );
     }
 
     #[test]
@@ -134,7 +145,11 @@ mod tests {
         for (key, value, word) in [
             ("state.backend.type", "filesystem", "hashmap"),
             ("state.backend.rocksdb.localdir", "/a,/b", "one"),
-            ("state.backend.rocksdb.memory.write-buffer-ratio", "2", "from 0 to 1"),
+            (
+                "state.backend.rocksdb.memory.write-buffer-ratio",
+                "2",
+                "from 0 to 1",
+            ),
             ("state.backend.rocksdb.block.blocksize", "100", "1 kb"),
         ] {
             let mut options = config(&[("state.backend.type", "rocksdb")]);

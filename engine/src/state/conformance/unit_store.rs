@@ -41,7 +41,10 @@ fn get(store: &mut dyn UnitStore, hashes: &[u64], now: i64) -> Vec<Option<Vec<u8
 fn all(store: &dyn UnitStore) -> BTreeMap<u64, Vec<u8>> {
     let mut values = BTreeMap::new();
     let mut call = |hash, value: &[u8]| {
-        assert!(values.last_key_value().is_none_or(|(last, _)| *last < hash), "ascending");
+        assert!(
+            values.last_key_value().is_none_or(|(last, _)| *last < hash),
+            "ascending"
+        );
         values.insert(hash, value.to_vec());
         Ok(())
     };
@@ -79,7 +82,9 @@ fn a_time_without_a_value_leaves_the_value(make: Make) {
 fn values_of_any_length_come_back(make: Make) {
     let mut store = make();
     let long = vec![7; 3 << 20];
-    store.write(&[write(1, b""), write(2, &long), write(3, b"x")]).unwrap();
+    store
+        .write(&[write(1, b""), write(2, &long), write(3, b"x")])
+        .unwrap();
     assert!(!store.is_empty());
     let values = get(store.as_mut(), &[1, 2, 3], 0);
     assert_eq!(values, [Some(Vec::new()), Some(long), Some(b"x".to_vec())]);
@@ -108,7 +113,13 @@ fn keys_that_are_due_come_by_time_and_in_steps(make: Make) {
         due,
         ..write(hash, b"v")
     };
-    let writes = [due(1, 50), due(2, -50), due(3, 50), due(4, i64::MAX), due(5, 10)];
+    let writes = [
+        due(1, 50),
+        due(2, -50),
+        due(3, 50),
+        due(4, i64::MAX),
+        due(5, 10),
+    ];
     store.write(&writes).unwrap();
     assert_eq!(store.earliest_due(), Some(-50));
     assert!(store.take_due(-51, 10).unwrap().is_empty());
@@ -150,7 +161,12 @@ impl Model {
     }
 
     fn take_due(&mut self, time: i64, limit: usize) -> Vec<u64> {
-        let ready: Vec<(i64, u64)> = self.due.range(..=(time, u64::MAX)).take(limit).copied().collect();
+        let ready: Vec<(i64, u64)> = self
+            .due
+            .range(..=(time, u64::MAX))
+            .take(limit)
+            .copied()
+            .collect();
         self.due.retain(|entry| !ready.contains(entry));
         ready.into_iter().map(|(_, hash)| hash).collect()
     }
@@ -160,14 +176,20 @@ impl Model {
 fn some_hashes(random: &mut SmallRng) -> Vec<u64> {
     let count = random.random_range(0..80);
     let spread = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let hashes: BTreeSet<u64> = (0..count).map(|_| spread(random.random_range(0..500))).collect();
+    let hashes: BTreeSet<u64> = (0..count)
+        .map(|_| spread(random.random_range(0..500)))
+        .collect();
     hashes.into_iter().collect()
 }
 
 fn random_calls_do_as_the_model(make: Make, seed: u64) {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut store = make();
-    let mut model = Model::default();
+    // Time goes on from one store to the next: they may have one clock.
+    let mut model = Model {
+        now: seed as i64 * 1_000_000,
+        ..Model::default()
+    };
     for step in 0..400 {
         let hashes = some_hashes(&mut random);
         match random.random_range(0..10) {
@@ -175,33 +197,47 @@ fn random_calls_do_as_the_model(make: Make, seed: u64) {
             4..=6 => {
                 model.now += random.random_range(0..20);
                 let expected: Vec<_> = hashes.iter().map(|hash| model.live(*hash)).collect();
-                assert_eq!(get(store.as_mut(), &hashes, model.now), expected, "seed {seed}, step {step}");
+                assert_eq!(
+                    get(store.as_mut(), &hashes, model.now),
+                    expected,
+                    "seed {seed}, step {step}"
+                );
             }
             7 => {
                 store.remove(&hashes).unwrap();
-                hashes.iter().for_each(|hash| drop(model.values.remove(hash)));
+                hashes
+                    .iter()
+                    .for_each(|hash| drop(model.values.remove(hash)));
             }
             8 => {
                 let (time, limit) = (random.random_range(0..2000), random.random_range(1..50));
                 let taken = store.take_due(time, limit).unwrap();
-                assert_eq!(taken, model.take_due(time, limit), "seed {seed}, step {step}");
+                assert_eq!(
+                    taken,
+                    model.take_due(time, limit),
+                    "seed {seed}, step {step}"
+                );
             }
             _ => forget_both(store.as_mut(), &mut model, &mut random),
         }
         let earliest = model.due.first().map(|(time, _)| *time);
         assert_eq!(store.earliest_due(), earliest, "seed {seed}, step {step}");
     }
-    let live = model.values.keys().filter_map(|hash| Some((*hash, model.live(*hash)?)));
+    let live = model
+        .values
+        .keys()
+        .filter_map(|hash| Some((*hash, model.live(*hash)?)));
     assert_eq!(all(store.as_ref()), live.collect());
-    assert!(store.metrics().writes.load(std::sync::atomic::Ordering::Relaxed) > 0);
+    assert!(
+        store
+            .metrics()
+            .writes
+            .load(std::sync::atomic::Ordering::Relaxed)
+            > 0
+    );
 }
 
-fn write_both(
-    store: &mut dyn UnitStore,
-    model: &mut Model,
-    hashes: &[u64],
-    random: &mut SmallRng,
-) {
+fn write_both(store: &mut dyn UnitStore, model: &mut Model, hashes: &[u64], random: &mut SmallRng) {
     // Long enough that write buffers fill up.
     let values: Vec<Vec<u8>> = hashes
         .iter()
@@ -224,7 +260,9 @@ fn write_both(
     store.write(&writes).unwrap();
     for write in writes {
         if let Some(value) = write.value {
-            model.values.insert(write.hash, (value.to_vec(), write.expiry));
+            model
+                .values
+                .insert(write.hash, (value.to_vec(), write.expiry));
         }
         if write.due != i64::MAX {
             model.due.insert((write.due, write.hash));
@@ -233,8 +271,12 @@ fn write_both(
 }
 
 fn forget_both(store: &mut dyn UnitStore, model: &mut Model, random: &mut SmallRng) {
-    let forgotten: Vec<(i64, u64)> =
-        model.due.iter().copied().filter(|_| random.random_bool(0.2)).collect();
+    let forgotten: Vec<(i64, u64)> = model
+        .due
+        .iter()
+        .copied()
+        .filter(|_| random.random_bool(0.2))
+        .collect();
     let keys: Vec<(u64, i64)> = forgotten.iter().map(|(due, hash)| (*hash, *due)).collect();
     store.forget_due(&keys).unwrap();
     model.due.retain(|entry| !forgotten.contains(entry));

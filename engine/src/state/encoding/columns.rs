@@ -47,8 +47,12 @@ pub(super) fn is_supported(data_type: &DataType) -> bool {
 pub(super) fn has_weight(data_type: &DataType) -> bool {
     match layout(data_type) {
         Some(Layout::Nothing | Layout::Fixed(0)) | None => false,
-        Some(Layout::FixedList(size)) => size > 0 && inner_types(data_type).into_iter().all(has_weight),
-        Some(Layout::Struct | Layout::Dictionary) => inner_types(data_type).into_iter().any(has_weight),
+        Some(Layout::FixedList(size)) => {
+            size > 0 && inner_types(data_type).into_iter().all(has_weight)
+        }
+        Some(Layout::Struct | Layout::Dictionary) => {
+            inner_types(data_type).into_iter().any(has_weight)
+        }
         Some(_) => true,
     }
 }

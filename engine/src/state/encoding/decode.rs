@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder, ListArray, MapArray,
-    NullArray, NullBufferBuilder, RecordBatch, StringArray, StructArray, UInt64Array, make_array,
+    Array, ArrayData, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder,
+    ListArray, MapArray, NullArray, NullBufferBuilder, RecordBatch, StringArray, StructArray,
+    UInt64Array, make_array,
 };
 use arrow::buffer::{MutableBuffer, NullBuffer, OffsetBuffer};
 use arrow::compute;
@@ -103,7 +104,9 @@ fn decode_table(
     if runs.is_empty() {
         return Ok(None);
     }
-    let key_hashes = runs.iter().flat_map(|run| std::iter::repeat_n(hashes[run.unit], run.rows));
+    let key_hashes = runs
+        .iter()
+        .flat_map(|run| std::iter::repeat_n(hashes[run.unit], run.rows));
     let mut arrays: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from_iter_values(key_hashes))];
     for (column, field) in columns.iter().enumerate() {
         for (run, flags) in std::iter::zip(&mut runs, &flags) {
@@ -111,7 +114,9 @@ fn decode_table(
         }
         arrays.push(decode_column(field.data_type(), &runs, rest)?);
     }
-    RecordBatch::try_new(table.schema.clone(), arrays).map(Some).map_err(refused)
+    RecordBatch::try_new(table.schema.clone(), arrays)
+        .map(Some)
+        .map_err(refused)
 }
 
 /// The units that have rows of a table, how many, and for each which columns have a NULL.
@@ -159,11 +164,7 @@ fn decode_column(data_type: &DataType, runs: &[Run], rest: &mut Rest) -> Result<
     }
     let total = total_rows(runs)?;
     let nulls = decode_validity(runs, rest)?;
-    let column = Column {
-        runs,
-        total,
-        nulls,
-    };
+    let column = Column { runs, total, nulls };
     match layout(data_type) {
         Some(Layout::Nothing) => Ok(Arc::new(NullArray::new(total))),
         Some(Layout::Bits) => column.bits(rest),
@@ -172,9 +173,9 @@ fn decode_column(data_type: &DataType, runs: &[Run], rest: &mut Rest) -> Result<
         Some(Layout::List) => column.lists(data_type, rest),
         Some(Layout::FixedList(size)) => column.fixed_lists(data_type, size, rest),
         Some(Layout::Struct) => column.structs(data_type, rest),
-        Some(Layout::Dictionary) | None => {
-            Err(Error::internal(format!("state of the type {data_type} cannot be decoded")))
-        }
+        Some(Layout::Dictionary) | None => Err(Error::internal(format!(
+            "state of the type {data_type} cannot be decoded"
+        ))),
     }
 }
 
@@ -194,8 +195,12 @@ fn decode_inner(data_type: &DataType, runs: Vec<Run>, rest: &mut Rest) -> Result
 
 /// Offsets are 32 bits wide, so no column of ours has more.
 fn total_rows(runs: &[Run]) -> Result<usize> {
-    let total = runs.iter().try_fold(0_usize, |total, run| total.checked_add(run.rows));
-    total.filter(|total| *total <= i32::MAX as usize).ok_or_else(damaged)
+    let total = runs
+        .iter()
+        .try_fold(0_usize, |total, run| total.checked_add(run.rows));
+    total
+        .filter(|total| *total <= i32::MAX as usize)
+        .ok_or_else(damaged)
 }
 
 /// Which rows are not NULL; `None`: all. A run of one row with a NULL has nothing but that.
@@ -238,7 +243,8 @@ impl Column<'_> {
     fn bits(self, rest: &mut Rest) -> Result<ArrayRef> {
         let mut values = BooleanBufferBuilder::new(self.runs.len());
         for run in self.runs {
-            rest.bits(run.unit, run.rows)?.for_each(|bit| values.append(bit));
+            rest.bits(run.unit, run.rows)?
+                .for_each(|bit| values.append(bit));
         }
         Ok(Arc::new(BooleanArray::new(values.finish(), self.nulls)))
     }
@@ -275,7 +281,11 @@ impl Column<'_> {
         self.for_each_run(|run, start| {
             let before = offsets.end;
             for row in start..start + run.rows {
-                let length = if self.is_valid(run, row) { rest.varint(run.unit)? } else { 0 };
+                let length = if self.is_valid(run, row) {
+                    rest.varint(run.unit)?
+                } else {
+                    0
+                };
                 offsets.push(length)?;
             }
             values.extend_from_slice(rest.take(run.unit, offsets.end - before)?);
@@ -322,7 +332,9 @@ impl Column<'_> {
 
     fn fixed_lists(self, data_type: &DataType, size: usize, rest: &mut Rest) -> Result<ArrayRef> {
         let DataType::FixedSizeList(field, _) = data_type else {
-            return Err(Error::internal(format!("{data_type} is no list of fixed size")));
+            return Err(Error::internal(format!(
+                "{data_type} is no list of fixed size"
+            )));
         };
         let mut inner = self.runs.to_vec();
         for run in &mut inner {
@@ -366,7 +378,8 @@ impl Offsets {
 
     fn push(&mut self, length: usize) -> Result<()> {
         self.end = self.end.checked_add(length).ok_or_else(damaged)?;
-        self.offsets.push(i32::try_from(self.end).map_err(|_| damaged())?);
+        self.offsets
+            .push(i32::try_from(self.end).map_err(|_| damaged())?);
         Ok(())
     }
 

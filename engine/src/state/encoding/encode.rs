@@ -99,7 +99,10 @@ pub(super) fn encode(
 
 /// All rows in one batch, by hash, those of one hash in the order in which they came; `None` without rows.
 fn sort_rows(batches: &[RecordBatch]) -> Result<Option<RecordBatch>> {
-    let filled: Vec<&RecordBatch> = batches.iter().filter(|batch| batch.num_rows() > 0).collect();
+    let filled: Vec<&RecordBatch> = batches
+        .iter()
+        .filter(|batch| batch.num_rows() > 0)
+        .collect();
     let rows = match filled[..] {
         [] => return Ok(None),
         [one] => one.clone(),
@@ -122,7 +125,10 @@ impl SortedTable {
             .map(|column| Ok(without_dictionary(column)?.into_owned()))
             .collect::<Result<_>>()?;
         let (hashes, runs) = runs_of(key_hashes_of(rows));
-        let nulls = columns.iter().map(|column| runs_with_nulls(column, &runs)).collect();
+        let nulls = columns
+            .iter()
+            .map(|column| runs_with_nulls(column, &runs))
+            .collect();
         let has_padding = !columns.iter().any(|column| has_weight(column.data_type()));
         Ok(SortedTable {
             number,
@@ -259,7 +265,9 @@ fn write_values(tables: &[SortedTable], units: &mut EncodedUnits) -> Result<()> 
         bytes: &mut units.bytes,
     };
     encode_dues(&units.dues, &mut target);
-    tables.iter().try_for_each(|table| table.encode_to(&mut target))
+    tables
+        .iter()
+        .try_for_each(|table| table.encode_to(&mut target))
 }
 
 fn encode_dues<T: Target>(dues: &[i64], target: &mut T) {
@@ -361,11 +369,18 @@ impl Rows<'_> {
     }
 
     fn encode_bits<T: Target>(&self, values: &BooleanBuffer, target: &mut T) -> Result<()> {
-        self.runs.iter().for_each(|run| put_bits(values, run, target));
+        self.runs
+            .iter()
+            .for_each(|run| put_bits(values, run, target));
         Ok(())
     }
 
-    fn encode_fixed<T: Target>(&self, column: &ArrayRef, width: usize, target: &mut T) -> Result<()> {
+    fn encode_fixed<T: Target>(
+        &self,
+        column: &ArrayRef,
+        width: usize,
+        target: &mut T,
+    ) -> Result<()> {
         let data = column.to_data();
         let bytes = &data.buffers()[0].as_slice()[data.offset() * width..];
         match width {
@@ -495,7 +510,9 @@ fn put_bits<T: Target>(bits: &BooleanBuffer, run: &Run, target: &mut T) {
     let end = run.start + run.rows;
     while row < end {
         let count = (end - row).min(8);
-        let byte = (0..count).fold(0_u8, |byte, bit| byte | u8::from(bits.value(row + bit)) << bit);
+        let byte = (0..count).fold(0_u8, |byte, bit| {
+            byte | u8::from(bits.value(row + bit)) << bit
+        });
         target.put_fixed(run.unit, &[byte]);
         row += count;
     }

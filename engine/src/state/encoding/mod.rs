@@ -216,21 +216,30 @@ fn wider(table: &str, known: &Schema, other: &Schema) -> Result<Schema> {
         )));
     }
     let fields: Vec<Field> = std::iter::zip(known.fields(), other.fields())
-        .map(|(a, b)| a.as_ref().clone().with_nullable(a.is_nullable() || b.is_nullable()))
+        .map(|(a, b)| {
+            a.as_ref()
+                .clone()
+                .with_nullable(a.is_nullable() || b.is_nullable())
+        })
         .collect();
     Ok(Schema::new_with_metadata(fields, known.metadata().clone()))
 }
 
 fn check_types(table: &str, schema: &Schema) -> Result<()> {
     let Some((hash, columns)) = schema.fields().split_first() else {
-        return Err(Error::internal(format!("the state table {table} has no column")));
+        return Err(Error::internal(format!(
+            "the state table {table} has no column"
+        )));
     };
     if hash.data_type() != &DataType::UInt64 {
         return Err(Error::internal(format!(
             "the state table {table} does not begin with the hashes of its keys"
         )));
     }
-    match columns.iter().find(|column| !columns::is_supported(column.data_type())) {
+    match columns
+        .iter()
+        .find(|column| !columns::is_supported(column.data_type()))
+    {
         None => Ok(()),
         Some(column) => Err(Error::internal(format!(
             "column {} of the state table {table}: state of the type {} on disk is not supported yet",

@@ -37,7 +37,17 @@ mod tests {
 
     #[test]
     fn numbers_come_back() {
-        for number in [0, 1, 127, 128, 300, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
+        for number in [
+            0,
+            1,
+            127,
+            128,
+            300,
+            16_383,
+            16_384,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ] {
             let (bytes, length) = encode(number);
             assert_eq!(decode(&bytes[..length]), Some((number, &[][..])));
             assert_eq!(decode(&bytes[..length - 1]), None);
@@ -47,6 +57,9 @@ mod tests {
     #[test]
     fn numbers_beyond_64_bits_are_refused() {
         assert_eq!(decode(&[0xff; 11]), None);
-        assert_eq!(decode(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]), None);
+        assert_eq!(
+            decode(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2]),
+            None
+        );
     }
 }

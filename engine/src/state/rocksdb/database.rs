@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, BoundColumnFamily, CompactionDecision, DBCompactionStyle, DBCompressionType,
-    DBWithThreadMode, DataBlockIndexType, LogLevel, MultiThreaded, Options, WriteBatch, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, BoundColumnFamily, CompactionDecision,
+    DBCompactionStyle, DBCompressionType, DBWithThreadMode, DataBlockIndexType, LogLevel,
+    MultiThreaded, Options, WriteBatch, WriteOptions,
 };
 
 use super::directory::LocalDirectory;
@@ -20,9 +21,12 @@ use crate::types::ProcessingTime;
 /// RocksDB of a run. Its fields are dropped in this order: the files go when the database is closed.
 pub(super) struct Database {
     db: DBWithThreadMode<MultiThreaded>,
+    /// The options of families of values, which must outlive the database.
+    values: Options,
+    /// The same of families of times.
+    times: Options,
     directory: LocalDirectory,
     memory: Arc<SharedMemory>,
-    options: RocksDbOptions,
     /// The latest time that any call told, for the compactions.
     clock: Arc<AtomicI64>,
     families: AtomicU64,
@@ -43,14 +47,16 @@ impl Database {
         let directory = LocalDirectory::create(&options.local_directory)?;
         let path = directory.path().join("db");
         let memory = SharedMemory::of(&options);
+        let clock = Arc::new(AtomicI64::new(i64::MIN));
         let db = DBWithThreadMode::open(&database_options(&options, &memory), &path)
             .map_err(|error| failed(directory.path(), "open", &error))?;
         Ok(Database {
             db,
+            values: family_options(FamilyKind::Values, &options, &memory, &clock),
+            times: family_options(FamilyKind::Times, &options, &memory, &clock),
             directory,
             memory,
-            options,
-            clock: Arc::new(AtomicI64::new(i64::MIN)),
+            clock,
             families: AtomicU64::new(0),
         })
     }
@@ -74,8 +80,11 @@ impl Database {
     pub(super) fn create_family(&self, name: &str, kind: FamilyKind) -> Result<String> {
         let number = self.families.fetch_add(1, Ordering::Relaxed);
         let name = format!("{name}-{number}");
-        let options = self.family_options(kind);
-        let made = self.db.create_cf(&name, &options);
+        let options = match kind {
+            FamilyKind::Values => &self.values,
+            FamilyKind::Times => &self.times,
+        };
+        let made = self.db.create_cf(&name, options);
         made.map_err(|error| self.failed("make room in", &error))?;
         Ok(name)
     }
@@ -115,32 +124,6 @@ impl Database {
     pub(super) fn failed(&self, what: &str, error: &rocksdb::Error) -> Error {
         failed(self.directory.path(), what, error)
     }
-
-    fn family_options(&self, kind: FamilyKind) -> Options {
-        let mut options = Options::default();
-        set_sizes(&mut options, &self.options, &self.memory);
-        options.set_block_based_table_factory(&table_options(&self.options, &self.memory, kind));
-        options.set_compression_per_level(&compression());
-        options.set_compaction_style(match self.options.compaction_style {
-            CompactionStyle::Level => DBCompactionStyle::Level,
-            CompactionStyle::Universal => DBCompactionStyle::Universal,
-        });
-        options.set_level_compaction_dynamic_level_bytes(true);
-        if kind == FamilyKind::Values {
-            options.set_optimize_filters_for_hits(self.options.filters_for_hits_only);
-            // Lookups of keys that are not in the write buffer need not search it.
-            options.set_memtable_whole_key_filtering(true);
-            options.set_memtable_prefix_bloom_ratio(0.02);
-            let clock = self.clock.clone();
-            options.set_compaction_filter("expiry", move |_level, _key, value| {
-                match is_expired(value, clock.load(Ordering::Relaxed)) {
-                    true => CompactionDecision::Remove,
-                    false => CompactionDecision::Keep,
-                }
-            });
-        }
-        options
-    }
 }
 
 impl fmt::Debug for Database {
@@ -153,6 +136,38 @@ impl Drop for Database {
     fn drop(&mut self) {
         self.db.cancel_all_background_work(true);
     }
+}
+
+/// The options of column families. RocksDB does not keep the filter in them alive: they must outlive the database.
+fn family_options(
+    kind: FamilyKind,
+    settings: &RocksDbOptions,
+    memory: &SharedMemory,
+    clock: &Arc<AtomicI64>,
+) -> Options {
+    let mut options = Options::default();
+    set_sizes(&mut options, settings, memory);
+    options.set_block_based_table_factory(&table_options(settings, memory, kind));
+    options.set_compression_per_level(&compression());
+    options.set_compaction_style(match settings.compaction_style {
+        CompactionStyle::Level => DBCompactionStyle::Level,
+        CompactionStyle::Universal => DBCompactionStyle::Universal,
+    });
+    options.set_level_compaction_dynamic_level_bytes(true);
+    if kind == FamilyKind::Values {
+        options.set_optimize_filters_for_hits(settings.filters_for_hits_only);
+        // Lookups of keys that are not in the write buffer need not search it.
+        options.set_memtable_whole_key_filtering(true);
+        options.set_memtable_prefix_bloom_ratio(0.02);
+        let clock = clock.clone();
+        options.set_compaction_filter("expiry", move |_level, _key, value| {
+            match is_expired(value, clock.load(Ordering::Relaxed)) {
+                true => CompactionDecision::Remove,
+                false => CompactionDecision::Keep,
+            }
+        });
+    }
+    options
 }
 
 fn failed(directory: &Path, what: &str, error: &rocksdb::Error) -> Error {
@@ -190,6 +205,8 @@ fn set_sizes(result: &mut Options, options: &RocksDbOptions, memory: &SharedMemo
     result.set_write_buffer_size(buffer);
     result.set_max_write_buffer_number(2);
     result.set_target_file_size_base(file);
+    // Deeper levels have bigger files, so that few are open whatever the size of the state.
+    result.set_target_file_size_multiplier(2);
     result.set_max_bytes_for_level_base((file * 4).max(buffer as u64 * 4));
 }
 

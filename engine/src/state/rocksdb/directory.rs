@@ -51,7 +51,9 @@ fn cannot_write(parent: &Path, error: &IoError) -> Error {
         "cannot keep state in {}: {error}",
         parent.display()
     ))
-    .hint("set state.backend.rocksdb.localdir to a local directory that can be written and has room")
+    .hint(
+        "set state.backend.rocksdb.localdir to a local directory that can be written and has room",
+    )
 }
 
 fn create_new(parent: &Path) -> std::io::Result<PathBuf> {
@@ -131,7 +133,13 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error = LocalDirectory::create(&file.join("below")).unwrap_err();
         assert_eq!(error.kind(), crate::error::ErrorKind::Resource);
-        assert!(error.to_string().contains(&file.display().to_string()), "{error}");
-        assert!(error.to_string().contains("state.backend.rocksdb.localdir"), "{error}");
+        assert!(
+            error.to_string().contains(&file.display().to_string()),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains("state.backend.rocksdb.localdir"),
+            "{error}"
+        );
     }
 }

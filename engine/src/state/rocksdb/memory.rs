@@ -39,7 +39,10 @@ impl SharedMemory {
         );
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         in_use.retain(|memory| memory.strong_count() > 0);
-        let found = in_use.iter().filter_map(Weak::upgrade).find(|memory| memory.key == key);
+        let found = in_use
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|memory| memory.key == key);
         found.unwrap_or_else(|| {
             let memory = Arc::new(SharedMemory::new(key, options));
             in_use.push(Arc::downgrade(&memory));

@@ -21,7 +21,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Read ahead where all values are read.
 const SCAN_READ_BYTES: usize = 256 << 10;
 /// How many calls share one question to RocksDB for how much it holds.
-const CALLS_A_SIZE: u64 = 64;
+const CALLS_A_SIZE: u64 = 16;
 
 /// The end of values that are not forgotten.
 const NEVER: u8 = 0;
@@ -89,11 +89,16 @@ impl RocksDbUnitStore {
         }
         let size = |property| {
             let family = self.database.family(&self.family).ok()?;
-            self.database.db().property_int_value_cf(&family, property).ok()?
+            self.database
+                .db()
+                .property_int_value_cf(&family, property)
+                .ok()?
         };
         let files = size(rocksdb::properties::LIVE_SST_FILES_SIZE).unwrap_or(0);
         let buffers = size(rocksdb::properties::SIZE_ALL_MEM_TABLES).unwrap_or(0);
-        self.metrics.stored_bytes.store(files + buffers, Ordering::Relaxed);
+        self.metrics
+            .stored_bytes
+            .store(files + buffers, Ordering::Relaxed);
     }
 }
 
@@ -154,7 +159,11 @@ impl UnitStore for RocksDbUnitStore {
     fn write(&mut self, writes: &[UnitWrite]) -> Result<()> {
         let due = |write: &UnitWrite| (write.due, write.hash);
         let mut batch = WriteBatch::default();
-        let times: Vec<(i64, u64)> = writes.iter().map(due).filter(|(due, _)| *due != i64::MAX).collect();
+        let times: Vec<(i64, u64)> = writes
+            .iter()
+            .map(due)
+            .filter(|(due, _)| *due != i64::MAX)
+            .collect();
         self.due.add(&times, &mut batch)?;
         let family = self.database.family(&self.family)?;
         let mut framed = Vec::new();
@@ -185,7 +194,9 @@ impl UnitStore for RocksDbUnitStore {
             }
             self.database.write(batch)?;
         }
-        self.metrics.removes.fetch_add(hashes.len() as u64, Ordering::Relaxed);
+        self.metrics
+            .removes
+            .fetch_add(hashes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -229,7 +240,9 @@ impl UnitStore for RocksDbUnitStore {
             }
             values.next();
         }
-        values.status().map_err(|error| self.database.failed("read", &error))
+        values
+            .status()
+            .map_err(|error| self.database.failed("read", &error))
     }
 
     fn memory_bytes(&self) -> usize {

@@ -462,8 +462,7 @@ impl<K: RankKey> RankOperator<K> {
             let is_over = is_constant || TimeToLive::is_expired(top.expiry, now);
             top.rows.len() > 0 || !is_over
         };
-        let (live, gone): (Vec<u32>, Vec<u32>) =
-            self.partitions.ids().into_iter().partition(lives);
+        let (live, gone): (Vec<u32>, Vec<u32>) = self.partitions.ids().into_iter().partition(lives);
         if !is_constant {
             ctx.keys_changed(&at(self.partitions.hashes(), &gone));
         }
