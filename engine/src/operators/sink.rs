@@ -17,7 +17,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Flow, InputIndex, Operator, Output, Subtask};
-use crate::connectors::{Committable, Sink, SinkWriter};
+use crate::connectors::{Sink, SinkWriter};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};

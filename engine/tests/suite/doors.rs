@@ -7,6 +7,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("error", &["types"]),
     ("config", &["types"]),
     ("types", &[]),
+    ("blobs", &[]),
     ("stream", &["types"]),
     ("expr", &["types", "stream", "functions", "config"]),
     ("functions", &["types", "stream", "expr", "config", "state"]),
@@ -19,7 +20,14 @@ const DOORS: &[(&str, &[&str])] = &[
     ("watermark", &["types", "stream", "config", "expr", "state"]),
     (
         "connectors",
-        &["types", "stream", "config", "formats", "operators::Subtask"],
+        &[
+            "types",
+            "stream",
+            "config",
+            "formats",
+            "blobs",
+            "operators::Subtask",
+        ],
     ),
     (
         "operators",

@@ -56,7 +56,7 @@ impl InputFile {
     }
 
     /// Its length.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         match self {
             InputFile::Local { bytes, .. } => *bytes,
             InputFile::Object(object) => object.bytes,
@@ -114,7 +114,7 @@ impl Read for ObjectFile {
 
 impl Length for InputFile {
     fn len(&self) -> u64 {
-        self.bytes()
+        self.length()
     }
 }
 

@@ -260,3 +260,68 @@ impl Drop for LocalOutput {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::FilesystemTable;
+    use super::super::part_file::PartFile;
+    use super::super::tests::{decode, sample, sink_table};
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::types::RowKinds;
+
+    /// A part on a disk that is full.
+    fn full(directory: &Path) -> LocalOutput {
+        let from = directory.join(".part-x.inprogress.t");
+        fs::write(&from, "").unwrap();
+        LocalOutput {
+            file: Some(File::options().write(true).open("/dev/full").unwrap()),
+            from,
+            to: directory.join("part-x"),
+            held: Arc::default(),
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_the_file_and_leaves_nothing() {
+        for format in ["json", "csv", "parquet"] {
+            let directory = tempfile::tempdir().unwrap();
+            let descriptor = sink_table(directory.path(), format);
+            let table = FilesystemTable::new(&descriptor).unwrap();
+            let mut part = PartFile::new(Box::new(full(directory.path())), &table).unwrap();
+            let rows = decode(&descriptor, &sample(0..3));
+            // Few rows: the disk is asked when the part ends.
+            part.write(&rows, &RowKinds::INSERT_ONLY).unwrap();
+            let error = part.prepare().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Resource, "{error}");
+            let text = error.to_string();
+            assert!(
+                text.contains("part-x") && text.contains("make room there"),
+                "{text}"
+            );
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let mut table = FilesystemTable::new(&sink_table(directory.path(), "json")).unwrap();
+        table.rolling_bytes = 1;
+        let mut part = PartFile::new(Box::new(full(directory.path())), &table).unwrap();
+        let many = decode(&sink_table(directory.path(), "json"), &sample(0..30_000));
+        let error = part.write(&many, &RowKinds::INSERT_ONLY).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Resource, "{error}");
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_a_directory_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let parts = LocalParts::new(&file.join("below"), "t");
+        let error = parts.make_ready().unwrap_err().to_string();
+        assert!(
+            error.contains("file/below") && error.contains("a file stands where"),
+            "{error}"
+        );
+    }
+}

@@ -20,7 +20,7 @@ use crate::connectors::lookup::{
 };
 use crate::connectors::source::PollRequest;
 use crate::connectors::{Source, SourcePoll, TableDescriptor};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::formats;
 use crate::types::ProcessingTime;
 

@@ -41,6 +41,11 @@ impl ObjectParts {
         ObjectParts { blobs, piece_bytes }
     }
 
+    #[cfg(test)]
+    pub(super) fn piece_bytes(&self) -> usize {
+        self.piece_bytes
+    }
+
     fn complete(&self, upload: &Upload) -> Result<()> {
         let Err(error) = self.blobs.complete_upload(upload) else {
             return Ok(());

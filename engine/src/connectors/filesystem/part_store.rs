@@ -1,5 +1,6 @@
 //! Where the parts of a sink are kept on their way to readers: one trait over local directories and object stores.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -63,12 +64,17 @@ pub(super) struct PartNames {
 impl PartNames {
     pub(super) fn new(subtask: usize, extension: &'static str) -> Self {
         PartNames {
-            writer: rand::random(),
+            writer: drawn_number(),
             subtask,
             next: 0,
             extension,
         }
     }
+}
+
+/// A number that no other writer has: the hash of nothing under keys that the operating system drew.
+fn drawn_number() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 impl Iterator for PartNames {

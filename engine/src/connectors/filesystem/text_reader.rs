@@ -141,7 +141,7 @@ impl SplitReader for TextReader {
             id: split.id.clone(),
             bytes: position.bytes,
         })?;
-        let length = file.bytes();
+        let length = file.length();
         if length < position.offset {
             return Err(Error::external(format!(
                 "file {} has {length} bytes, but was read up to byte {}: it was replaced",
