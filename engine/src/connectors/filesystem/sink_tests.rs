@@ -20,7 +20,7 @@ use super::*;
 use crate::blobs::{BlobInfo, BlobStore, LocalBlobs, Upload, open_blobs};
 use crate::connectors::source::PollRequest;
 use crate::connectors::{SourcePoll, SplitState};
-use crate::operators::sink::{SinkOperator, SinkSpec};
+use crate::operators::{SinkOperator, SinkSpec};
 use crate::operators::{Context, InputIndex, Operator, Output, Subtask};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
