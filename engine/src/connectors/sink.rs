@@ -25,7 +25,9 @@
 //! - **Another parallelism** makes no difference: the first subtask of the new ones commits for all of the old ones.
 //! - **The end of a bounded job** is a checkpoint like any other where there are checkpoints. Without any, the commit comes once all tasks have
 //!   ended well; a kill in the middle of it leaves some of the output visible, which nobody can complete.
-//! - **A savepoint** is a checkpoint. What goes out with it is committed with it where the job stops, else with the next checkpoint.
+//! - **A savepoint** is a checkpoint. Where the job stops with it, what it owes is committed then, by the last notification
+//!   (`CheckpointId(u64::MAX)`, behind which no commit that fails is tried again). Where the job goes on, nobody is told: a crash then goes back to a
+//!   checkpoint before the savepoint, so what the savepoint owes goes out with the next checkpoint, as in Flink.
 //! - **An older checkpoint** than the last one may be restored while its successors' output is committed already. That output stays, as in
 //!   Flink, and comes a second time: nothing that became visible is taken back. What the successors had only prepared is discarded,
 //!   so they cannot be restored any more.

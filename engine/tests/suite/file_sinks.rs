@@ -49,12 +49,18 @@ fn select(table: &str, query: &str) -> Vec<String> {
         for row in 0..batch.num_rows() {
             let cells = batch.rows.columns().iter();
             let cells = cells.map(|column| array_value_to_string(column, row).unwrap());
-            taken.lock().unwrap().push(cells.collect::<Vec<_>>().join("|"));
+            taken
+                .lock()
+                .unwrap()
+                .push(cells.collect::<Vec<_>>().join("|"));
         }
         Ok(())
     });
     let job = prepare(table, query, &[]).unwrap();
-    job.deploy(Some(collector)).unwrap().run(&mut |_, _| {}).unwrap();
+    job.deploy(Some(collector))
+        .unwrap()
+        .run(&mut |_, _| {})
+        .unwrap();
     let mut rows = std::mem::take(&mut *rows.lock().unwrap());
     rows.sort();
     rows
@@ -85,7 +91,10 @@ fn what_was_inserted_is_selected_in_every_format_and_place() {
             }
             insert(&table, &[("parallelism.default", "2".to_string())]);
             assert_eq!(select(&table, "SELECT * FROM t"), expected, "{path}");
-            let counted = select(&table, "SELECT COUNT(*) FROM (SELECT DISTINCT auction FROM t)");
+            let counted = select(
+                &table,
+                "SELECT COUNT(*) FROM (SELECT DISTINCT auction FROM t)",
+            );
             assert!(!counted.is_empty());
             assert_eq!(parts(path).len(), 2, "{path}");
         }
@@ -119,7 +128,10 @@ fn a_job_stopped_between_checkpoints_writes_each_row_to_objects_once() {
             ("execution.checkpointing.dir", checkpoints(directory.path())),
         ];
         if restores {
-            options.push(("execution.state-recovery.path", checkpoints(directory.path())));
+            options.push((
+                "execution.state-recovery.path",
+                checkpoints(directory.path()),
+            ));
         }
         options
     };
@@ -155,6 +167,7 @@ fn what_a_sink_of_files_cannot_do_is_refused() {
     let compacted = at("x", "json") + ", 'auto-compaction' = 'true'";
     let error = prepare(&compacted, INSERT, &[]).err().unwrap().to_string();
     assert!(error.contains("sink.parallelism"), "{error}");
-    let updating = "INSERT INTO t SELECT auction, COUNT(*), 'x', MAX(`dateTime`) FROM bids GROUP BY auction";
+    let updating =
+        "INSERT INTO t SELECT auction, COUNT(*), 'x', MAX(`dateTime`) FROM bids GROUP BY auction";
     assert!(prepare(&at("x", "json"), updating, &[]).is_err());
 }

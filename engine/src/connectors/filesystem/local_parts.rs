@@ -240,8 +240,7 @@ impl PartOutput for LocalOutput {
 
     fn prepare(mut self: Box<Self>) -> Result<PreparedPart> {
         let file = self.file.as_ref().expect("prepared once");
-        file.sync_all()
-            .map_err(|error| about(&self.from, &error))?;
+        file.sync_all().map_err(|error| about(&self.from, &error))?;
         if let Some(lock) = self.file.take() {
             self.held.hold(self.from.clone(), lock);
         }

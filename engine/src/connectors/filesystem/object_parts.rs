@@ -4,9 +4,13 @@
 //! a reader has taken away does not come back when a restore commits once more. An upload that nobody completes is invisible, but is kept
 //! (and paid for) until somebody aborts it: a writer that is dropped does; what a kill leaves is for a lifecycle rule of the
 //! bucket.
+//!
+//! A full piece is uploaded by a thread of its own while the next one is filled, so that a writer waits for the store only when it is the
+//! slower of the two, and at a barrier.
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use bytes::Bytes;
 
@@ -76,6 +80,7 @@ impl PartStore for ObjectParts {
             piece_bytes: self.piece_bytes,
             buffer: Vec::new(),
             upload: None,
+            in_flight: None,
         }))
     }
 
@@ -110,8 +115,10 @@ struct ObjectOutput {
     piece_bytes: usize,
     /// What is not uploaded yet.
     buffer: Vec<u8>,
-    /// `None` before the first piece, and once prepared.
+    /// `None` before the first piece, while one is in flight, and once prepared.
     upload: Option<Upload>,
+    /// The upload of a full piece; it gives the upload back, also where it fails.
+    in_flight: Option<JoinHandle<(Upload, Result<()>)>>,
 }
 
 impl ObjectOutput {
@@ -120,17 +127,53 @@ impl ObjectOutput {
         while self.buffer.len() >= self.piece_bytes {
             let rest = self.buffer.split_off(self.piece_bytes);
             let piece = std::mem::replace(&mut self.buffer, rest);
-            self.put_piece(piece)?;
+            self.send_piece(Bytes::from(piece))?;
         }
         Ok(())
     }
 
-    fn put_piece(&mut self, piece: Vec<u8>) -> Result<()> {
-        let upload = match &mut self.upload {
-            Some(upload) => upload,
-            none => none.insert(self.blobs.start_upload(&self.path)?),
+    fn send_piece(&mut self, piece: Bytes) -> Result<()> {
+        let mut upload = self.take_upload()?;
+        if (piece.len() as u64) < PIECE_BYTES {
+            // Only tests have such.
+            return self.put_piece(upload, piece);
+        }
+        let blobs = self.blobs.clone();
+        let thread = std::thread::Builder::new().name("volley-upload".to_string());
+        let sent = thread.spawn(move || {
+            let result = blobs.put_part(&mut upload, piece);
+            (upload, result)
+        });
+        self.in_flight =
+            Some(sent.map_err(|error| Error::resource(format!("cannot start a thread: {error}")))?);
+        Ok(())
+    }
+
+    fn put_piece(&mut self, mut upload: Upload, piece: Bytes) -> Result<()> {
+        let result = self.blobs.put_part(&mut upload, piece);
+        self.upload = Some(upload);
+        result
+    }
+
+    /// Waits for the piece that is in flight.
+    fn land(&mut self) -> Result<()> {
+        let Some(thread) = self.in_flight.take() else {
+            return Ok(());
         };
-        self.blobs.put_part(upload, Bytes::from(piece))
+        let landed = thread.join();
+        let (upload, result) =
+            landed.map_err(|_| Error::internal("the upload of a piece panicked"))?;
+        self.upload = Some(upload);
+        result
+    }
+
+    /// The upload as it stands, begun where it is not.
+    fn take_upload(&mut self) -> Result<Upload> {
+        self.land()?;
+        match self.upload.take() {
+            Some(upload) => Ok(upload),
+            None => self.blobs.start_upload(&self.path),
+        }
     }
 }
 
@@ -153,11 +196,12 @@ impl PartOutput for ObjectOutput {
 
     fn prepare(mut self: Box<Self>) -> Result<PreparedPart> {
         let last = std::mem::take(&mut self.buffer);
-        if !last.is_empty() || self.upload.is_none() {
-            self.put_piece(last)?;
+        let is_first = self.upload.is_none() && self.in_flight.is_none();
+        let mut upload = self.take_upload()?;
+        if !last.is_empty() || is_first {
+            self.put_piece(upload, Bytes::from(last))?;
+            upload = self.take_upload()?;
         }
-        let upload = self.upload.take();
-        let upload = upload.ok_or_else(|| Error::internal("an upload has a piece"))?;
         Ok(PreparedPart::Upload(upload))
     }
 }
@@ -165,6 +209,7 @@ impl PartOutput for ObjectOutput {
 impl Drop for ObjectOutput {
     fn drop(&mut self) {
         // No checkpoint can name an upload that was never prepared.
+        let _ = self.land();
         if let Some(upload) = &self.upload {
             let _ = self.blobs.abort_upload(upload);
         }

@@ -20,8 +20,8 @@ use super::*;
 use crate::blobs::{BlobInfo, BlobStore, LocalBlobs, Upload, open_blobs};
 use crate::connectors::source::PollRequest;
 use crate::connectors::{SourcePoll, SplitState};
+use crate::operators::{Context, Flow, InputIndex, Operator, Output, Subtask};
 use crate::operators::{SinkOperator, SinkSpec};
-use crate::operators::{Context, InputIndex, Operator, Output, Subtask};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{LogicalType, ProcessingTime};
@@ -45,10 +45,7 @@ impl FaultyBlobs {
         let (fails, first) = {
             let mut random = self.faults.random.lock().unwrap();
             let rate = self.faults.rate.load(Ordering::Relaxed);
-            (
-                random.random_range(0..100) < rate,
-                random.random_bool(0.5),
-            )
+            (random.random_range(0..100) < rate, random.random_bool(0.5))
         };
         if fails && first {
             return Err(Error::external("the store does not answer"));
@@ -207,7 +204,8 @@ impl Attempt {
         let (operator, ctx) = &mut self.subtasks[subtask];
         let batch = ChangelogBatch::insert_only(decode(&place.table, &sample(rows)));
         let mut out = Output::new(false);
-        operator.process_batch(ctx, InputIndex::FIRST, batch, &mut out)?;
+        let flow = operator.process_batch(ctx, InputIndex::FIRST, batch, &mut out)?;
+        assert_eq!(flow, Flow::Done);
         Ok(())
     }
 
@@ -229,7 +227,8 @@ impl Attempt {
 
     fn finish(&mut self) -> Result<StateSnapshot> {
         for (operator, ctx) in &mut self.subtasks {
-            operator.finish(ctx, &mut Output::new(false))?;
+            let flow = operator.finish(ctx, &mut Output::new(false))?;
+            assert_eq!(flow, Flow::Done);
         }
         self.snapshot(u64::MAX)
     }
@@ -472,7 +471,10 @@ fn a_checkpoint_of_another_kind_of_path_is_refused() {
         let mut attempt = Attempt::start(from, 1).unwrap();
         attempt.write(from, 0, 0..2).unwrap();
         let snapshot = attempt.snapshot(1).unwrap();
-        let error = Attempt::restore(to, 1, &snapshot).err().unwrap().to_string();
+        let error = Attempt::restore(to, 1, &snapshot)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("the path that the table had"), "{error}");
     }
 }
@@ -529,6 +531,26 @@ fn uploads_have_pieces_of_one_size_and_dropped_ones_are_aborted() {
 }
 
 #[test]
+fn large_pieces_are_uploaded_beside_the_writing() {
+    let blobs = open_blobs("memory://sink-large/a").unwrap();
+    let parts = ObjectParts::new(blobs.clone(), 1 << 30);
+    let mut names = part_store::PartNames::new(0, "json");
+    let mut output = parts.create(&mut names).unwrap();
+    let blocks: Vec<Vec<u8>> = (0..21u8).map(|n| vec![n; 1 << 20]).collect();
+    for block in &blocks {
+        output.write_all(block).unwrap();
+    }
+    let part = output.prepare().unwrap();
+    parts.commit(&[part]).unwrap();
+    let path = blobs.list("").unwrap().remove(0).path;
+    assert!(blobs.get(&path).unwrap().unwrap() == blocks.concat());
+    let mut dropped = parts.create(&mut names).unwrap();
+    dropped.write_all(&blocks.concat()).unwrap();
+    drop(dropped);
+    assert_eq!(blobs.list("").unwrap().len(), 1);
+}
+
+#[test]
 fn parquet_parts_are_what_was_written_in_row_groups_of_a_size() {
     for (path, compression) in [
         ("memory://sink-parquet/a", "ZSTD"),
@@ -547,9 +569,12 @@ fn parquet_parts_are_what_was_written_in_row_groups_of_a_size() {
             .map(|n| decode(&table, &sample(n * 1000..(n + 1) * 1000)))
             .collect();
         for batch in &batches {
-            writer.write(&ChangelogBatch::insert_only(batch.clone())).unwrap();
+            writer
+                .write(&ChangelogBatch::insert_only(batch.clone()))
+                .unwrap();
         }
-        sink.commit(&writer.prepare_commit(CheckpointId(1)).unwrap()).unwrap();
+        sink.commit(&writer.prepare_commit(CheckpointId(1)).unwrap())
+            .unwrap();
         let written = concat_batches(&batches[0].schema(), &batches).unwrap();
 
         // By our reader, which goes on from every position.
@@ -583,7 +608,12 @@ fn parquet_parts_are_what_was_written_in_row_groups_of_a_size() {
         let groups = builder.metadata().row_groups();
         assert!(groups.len() > 2, "{} row groups", groups.len());
         let codec = format!("{:?}", groups[0].column(0).compression());
-        assert!(codec.to_uppercase().starts_with(&compression.to_uppercase()), "{codec}");
+        assert!(
+            codec
+                .to_uppercase()
+                .starts_with(&compression.to_uppercase()),
+            "{codec}"
+        );
         let rows: usize = builder
             .build()
             .unwrap()
@@ -626,7 +656,11 @@ fn options_of_sinks_are_checked() {
     ] {
         let options = [("format", "parquet"), (key, value)];
         let table = descriptor(Path::new("memory://sink-options"), &options, &columns);
-        let error = FilesystemFactory.create_sink(&table).err().unwrap().to_string();
+        let error = FilesystemFactory
+            .create_sink(&table)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains(expected), "{error}");
     }
     let pattern = descriptor(
@@ -634,7 +668,11 @@ fn options_of_sinks_are_checked() {
         &[("format", "json")],
         &columns,
     );
-    let error = FilesystemFactory.create_sink(&pattern).err().unwrap().to_string();
+    let error = FilesystemFactory
+        .create_sink(&pattern)
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("is a pattern"), "{error}");
     let pairs = [("format", "json"), ("sink.parallelism", "3")];
     let table = descriptor(Path::new("x"), &pairs, &columns);

@@ -78,7 +78,10 @@ fn reader(descriptor: &TableDescriptor, splits: Vec<SplitState>) -> Box<dyn Sour
 }
 
 /// Everything that a table holds, and how many batches it took.
-pub(super) fn read(descriptor: &TableDescriptor, request: &PollRequest) -> Result<(Vec<String>, usize)> {
+pub(super) fn read(
+    descriptor: &TableDescriptor,
+    request: &PollRequest,
+) -> Result<(Vec<String>, usize)> {
     let source = FilesystemFactory.create_source(descriptor)?;
     let mut reader = reader(descriptor, source.splits()?);
     let (mut found, mut batches) = (Vec::new(), 0);
@@ -399,12 +402,20 @@ fn files_become_visible_when_they_are_committed() {
         let second = job.prepare();
         job.sink.commit(&second).unwrap();
         assert_eq!(all_rows(&table), sample(0..9));
-        let endings = [format!("-0-0.{format}"), format!("-0-1.{format}"), format!("-1-0.{format}")];
+        let endings = [
+            format!("-0-0.{format}"),
+            format!("-0-1.{format}"),
+            format!("-1-0.{format}"),
+        ];
         let names = file_names(&directory);
         assert_eq!(names.len(), 3);
         for ending in endings {
             let of_writer = |name: &String| name.starts_with("part-") && name.ends_with(&ending);
-            assert_eq!(names.iter().filter(|name| of_writer(name)).count(), 1, "{names:?}");
+            assert_eq!(
+                names.iter().filter(|name| of_writer(name)).count(),
+                1,
+                "{names:?}"
+            );
         }
     }
 }
@@ -440,7 +451,11 @@ fn a_killed_job_is_restored_without_loss_or_repetition() {
         job.sink.commit(&second).unwrap();
         assert_eq!(all_rows(&table), sample(0..8));
         let ending = format!("-2-0.{format}");
-        assert!(file_names(root.path()).iter().any(|name| name.ends_with(&ending)));
+        assert!(
+            file_names(root.path())
+                .iter()
+                .any(|name| name.ends_with(&ending))
+        );
     }
 }
 
@@ -491,9 +506,14 @@ fn a_lost_file_is_an_error() {
     let hidden = file_names(root.path()).remove(0);
     fs::remove_file(root.path().join(&hidden)).unwrap();
     let error = job.sink.commit(&prepared).unwrap_err().to_string();
-    assert!(error.contains("is gone") && error.contains("put an empty file at"), "{error}");
+    assert!(
+        error.contains("is gone") && error.contains("put an empty file at"),
+        "{error}"
+    );
     // As it says.
-    let visible = hidden.trim_start_matches('.').trim_end_matches(".inprogress.t");
+    let visible = hidden
+        .trim_start_matches('.')
+        .trim_end_matches(".inprogress.t");
     fs::write(root.path().join(visible), "").unwrap();
     job.sink.commit(&prepared).unwrap();
 }

@@ -103,7 +103,10 @@ mod tests {
             .filter_map(|batch| batch.unwrap())
             .collect();
         let back = from_batches(&batches).unwrap();
-        let names: Vec<&[u8]> = back.iter().map(|committable| &committable.rows[..]).collect();
+        let names: Vec<&[u8]> = back
+            .iter()
+            .map(|committable| &committable.rows[..])
+            .collect();
         assert_eq!(names, [b"a", b"b", b"d", b"c"]);
         assert_eq!(back[2].note, json!({ "name": "d" }));
         assert_eq!(to_batch([of(3, &[])].iter()).unwrap(), None);

@@ -182,7 +182,11 @@ fn a_task_that_has_ended_commits_with_the_first_checkpoint_that_holds_its_end() 
     bench.finish();
     let end = bench.checkpoint(u64::MAX);
     bench.complete(4);
-    assert_eq!(bench.log(), ["commit \"1, a\""], "the rest came behind the barrier");
+    assert_eq!(
+        bench.log(),
+        ["commit \"1, a\""],
+        "the rest came behind the barrier"
+    );
     bench.complete(7);
     assert_eq!(bench.log(), ["commit \"2, b\""]);
     bench.complete(u64::MAX);
@@ -207,8 +211,14 @@ fn what_an_aborted_checkpoint_prepared_goes_out_with_the_next_one() {
     bench.complete(2);
     assert_eq!(bench.log(), ["commit \"1, a\"", "commit \"2, b\""]);
     let mut restored = self::bench(NotNullEnforcer::Error);
-    restored.sink.restore_state(&mut restored.ctx, second).unwrap();
-    assert_eq!(restored.log(), ["commit \"1, a\"", "commit \"2, b\"", "discard"]);
+    restored
+        .sink
+        .restore_state(&mut restored.ctx, second)
+        .unwrap();
+    assert_eq!(
+        restored.log(),
+        ["commit \"1, a\"", "commit \"2, b\"", "discard"]
+    );
 }
 
 #[test]
@@ -223,7 +233,11 @@ fn a_commit_that_fails_is_tried_again_with_the_next_checkpoints() {
     assert!(warnings[0].contains("checkpoint 1") && warnings[0].contains("the store is away"));
     bench.write("+I 3, c").unwrap();
     let second = bench.checkpoint(2);
-    assert_eq!(second.batches(COMMITTABLES)[0].num_rows(), 3, "it still owes the first");
+    assert_eq!(
+        second.batches(COMMITTABLES)[0].num_rows(),
+        3,
+        "it still owes the first"
+    );
     bench.complete(2);
     assert_eq!(bench.log().len(), 3);
     // The count begins anew; behind the third failure in a row nothing is tolerated.
@@ -234,7 +248,10 @@ fn a_commit_that_fails_is_tried_again_with_the_next_checkpoints() {
     bench.complete(4);
     let error = bench.try_complete(5).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("disk full") && text.contains("3 times in a row"), "{text}");
+    assert!(
+        text.contains("disk full") && text.contains("3 times in a row"),
+        "{text}"
+    );
     assert!(text.contains("restoring it commits the rest"), "{text}");
 }
 

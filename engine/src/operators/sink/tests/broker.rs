@@ -45,7 +45,11 @@ impl Sink for BrokerSink {
             let (id, checkpoint): (usize, u64) =
                 serde_json::from_value(committable.note.clone()).unwrap();
             let mut broker = self.broker.lock().unwrap();
-            if broker.markers.get(&id).is_some_and(|done| *done >= checkpoint) {
+            if broker
+                .markers
+                .get(&id)
+                .is_some_and(|done| *done >= checkpoint)
+            {
                 continue;
             }
             let rows = match self.open.lock().unwrap().remove(&(id, checkpoint)) {
@@ -81,9 +85,16 @@ impl SinkWriter for BrokerWriter {
         }
         let rows = std::mem::take(&mut self.rows);
         let owed = Bytes::from(rows.join("\n"));
-        let before = self.open.lock().unwrap().insert((self.id, checkpoint.0), rows);
+        let before = self
+            .open
+            .lock()
+            .unwrap()
+            .insert((self.id, checkpoint.0), rows);
         assert!(before.is_none(), "nobody is asked twice for one checkpoint");
-        Ok(vec![Committable::with_rows(json!([self.id, checkpoint.0]), owed)])
+        Ok(vec![Committable::with_rows(
+            json!([self.id, checkpoint.0]),
+            owed,
+        )])
     }
 }
 
@@ -118,13 +129,18 @@ impl Job {
         let (operator, ctx) = &mut self.subtasks[subtask];
         let batch = batch(&schema(), &format!("+I {row}, x"));
         let mut out = Output::new(false);
-        operator.process_batch(ctx, InputIndex::FIRST, batch, &mut out).unwrap();
+        let flow = operator.process_batch(ctx, InputIndex::FIRST, batch, &mut out);
+        assert_eq!(flow.unwrap(), Flow::Done);
     }
 
     fn snapshot(&mut self, checkpoint: u64) -> StateSnapshot {
         let mut merged = StateSnapshot::default();
         for (operator, ctx) in &mut self.subtasks {
-            merged.merge(operator.snapshot_state(ctx, CheckpointId(checkpoint)).unwrap());
+            merged.merge(
+                operator
+                    .snapshot_state(ctx, CheckpointId(checkpoint))
+                    .unwrap(),
+            );
         }
         merged
     }
@@ -132,7 +148,9 @@ impl Job {
     /// Tells the first of the subtasks.
     fn complete(&mut self, checkpoint: u64, subtasks: usize) {
         for (operator, ctx) in self.subtasks.iter_mut().take(subtasks) {
-            operator.notify_checkpoint_complete(ctx, CheckpointId(checkpoint)).unwrap();
+            operator
+                .notify_checkpoint_complete(ctx, CheckpointId(checkpoint))
+                .unwrap();
         }
     }
 }
@@ -169,7 +187,8 @@ fn a_broker_whose_transactions_nobody_can_resume_gets_every_row_once() {
             }
         }
         for (operator, ctx) in &mut job.subtasks {
-            operator.finish(ctx, &mut Output::new(false)).unwrap();
+            let flow = operator.finish(ctx, &mut Output::new(false));
+            assert_eq!(flow.unwrap(), Flow::Done);
         }
         job.complete(u64::MAX, usize::MAX);
         assert_rows(&broker, row, seed);
