@@ -280,7 +280,7 @@ impl Run {
             complete: Complete::default(),
             place,
         };
-        let faults = if seed % 2 == 0 { 0 } else { 7 };
+        let faults = if seed.is_multiple_of(2) { 0 } else { 7 };
         run.place.faults.rate.store(faults, Ordering::Relaxed);
         run.restore();
         run

@@ -16,10 +16,13 @@ struct Broker {
     markers: BTreeMap<usize, u64>,
 }
 
+/// Rows by transactional id and checkpoint.
+type OpenTransactions = BTreeMap<(usize, u64), Vec<String>>;
+
 /// One process's connection: its open transactions.
 struct BrokerSink {
     broker: Arc<Mutex<Broker>>,
-    open: Arc<Mutex<BTreeMap<(usize, u64), Vec<String>>>>,
+    open: Arc<Mutex<OpenTransactions>>,
 }
 
 impl BrokerSink {
@@ -70,7 +73,7 @@ impl Sink for BrokerSink {
 struct BrokerWriter {
     id: usize,
     rows: Vec<String>,
-    open: Arc<Mutex<BTreeMap<(usize, u64), Vec<String>>>>,
+    open: Arc<Mutex<OpenTransactions>>,
 }
 
 impl SinkWriter for BrokerWriter {
