@@ -19,6 +19,7 @@ const BIDS: &str = "CREATE TABLE bids (auction BIGINT, price BIGINT, extra STRIN
 /// The table with its options, a source of bids, and then a statement.
 fn prepare(table: &str, statement: &str, options: &[(&str, String)]) -> Result<PreparedJob> {
     let mut environment = TableEnvironment::default();
+    environment.set("volley.batch.rows", "100")?;
     for (key, value) in options {
         environment.set(key, value)?;
     }

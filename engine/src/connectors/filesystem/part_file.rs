@@ -1,6 +1,7 @@
 //! One part that is being written: record by record through an encoder, or as Parquet.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
@@ -30,7 +31,8 @@ enum Content {
         written: u64,
     },
     Parquet {
-        writer: Box<ArrowWriter<Box<dyn PartOutput>>>,
+        writer: Box<ArrowWriter<SharedOutput>>,
+        output: SharedOutput,
         row_group_bytes: usize,
     },
 }
@@ -48,10 +50,12 @@ impl PartFile {
             FileFormat::Parquet => {
                 let schema = table.context.schema().to_arrow();
                 let properties = writer_properties(&table.context)?;
-                let writer = ArrowWriter::try_new(output, schema, Some(properties))
+                let output = SharedOutput(Arc::new(Mutex::new(Some(output))));
+                let writer = ArrowWriter::try_new(output.clone(), schema, Some(properties))
                     .map_err(own_parquet_error)?;
                 Content::Parquet {
                     writer: Box::new(writer),
+                    output,
                     row_group_bytes: row_group_bytes(&table.context)?,
                 }
             }
@@ -113,6 +117,7 @@ impl Content {
             Content::Parquet {
                 writer,
                 row_group_bytes,
+                ..
             } => {
                 writer.write(rows).map_err(own_parquet_error)?;
                 if writer.in_progress_size() >= *row_group_bytes {
@@ -132,7 +137,41 @@ impl Content {
                 output.write_all(&buffer).map_err(own_error)?;
                 Ok(output)
             }
-            Content::Parquet { writer, .. } => writer.into_inner().map_err(own_parquet_error),
+            Content::Parquet {
+                mut writer, output, ..
+            } => {
+                writer.finish().map_err(own_parquet_error)?;
+                output
+                    .take()
+                    .ok_or_else(|| Error::internal("a part is ended once"))
+            }
         }
+    }
+}
+
+/// The output of a Parquet writer, which would give it back only at the price of its errors.
+#[derive(Clone)]
+struct SharedOutput(Arc<Mutex<Option<Box<dyn PartOutput>>>>);
+
+impl SharedOutput {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn PartOutput>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Box<dyn PartOutput>> {
+        self.lock().take()
+    }
+}
+
+impl Write for SharedOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.lock().as_mut() {
+            Some(output) => output.write(bytes),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
