@@ -43,13 +43,32 @@ impl KeySpan {
         }
     }
 
-    /// The `index`th of `count` equal spans.
-    pub(super) fn share(index: usize, count: usize) -> KeySpan {
-        let start = |index: usize| (((index as u128) << 32) / count as u128) as u64;
+    /// The `index`th of `count` equal spans of this one; no more than it has values.
+    pub(super) fn share(self, index: usize, count: usize) -> KeySpan {
+        let start = |index: usize| {
+            let offset = index as u128 * self.width() as u128 / count as u128;
+            self.first as u64 + offset as u64
+        };
         KeySpan {
             first: start(index) as u32,
             last: (start(index + 1) - 1) as u32,
         }
+    }
+
+    /// In which of the `count` equal spans a hash of this one lies.
+    pub(super) fn share_of(self, hash: u64, count: usize) -> usize {
+        let upper = (hash >> 32) - self.first as u64;
+        let guess = (upper as u128 * count as u128 / self.width() as u128) as usize;
+        let next = (guess + 1).min(count - 1);
+        if self.share(next, count).contains(hash) {
+            return next;
+        }
+        guess
+    }
+
+    /// How many values there are.
+    pub(super) fn width(self) -> u64 {
+        self.last as u64 - self.first as u64 + 1
     }
 
     pub(super) fn contains(self, hash: u64) -> bool {
@@ -97,6 +116,21 @@ impl Replaced {
 
     pub(super) fn is_empty(&self) -> bool {
         self.spans.is_empty() && self.keys.is_empty()
+    }
+
+    /// A span in which all of them lie.
+    pub(super) fn bounds(&self) -> KeySpan {
+        match (&self.spans[..], &self.keys[..]) {
+            ([], [first, .., last]) => KeySpan {
+                first: (first >> 32) as u32,
+                last: (last >> 32) as u32,
+            },
+            ([], [one]) => KeySpan {
+                first: (one >> 32) as u32,
+                last: (one >> 32) as u32,
+            },
+            _ => KeySpan::ALL,
+        }
     }
 
     pub(super) fn is_all(&self) -> bool {
@@ -255,9 +289,14 @@ mod tests {
     #[test]
     fn shares_cover_all_keys_once() {
         for count in [1, 2, 3, 1000] {
-            let shares: Vec<_> = (0..count).map(|at| KeySpan::share(at, count)).collect();
+            let shares: Vec<_> = (0..count).map(|at| KeySpan::ALL.share(at, count)).collect();
             assert_eq!(joined(shares.clone()), [KeySpan::ALL]);
             assert!(shares.windows(2).all(|two| !two[0].overlaps(two[1])));
+            for (at, share) in shares.iter().enumerate() {
+                for upper in [share.first, share.last] {
+                    assert_eq!(KeySpan::ALL.share_of((upper as u64) << 32, count), at);
+                }
+            }
         }
     }
 }

@@ -59,10 +59,11 @@ pub(super) fn complete_checkpoints(blobs: &dyn BlobStore) -> Result<Vec<u64>> {
 }
 
 impl CheckpointReader {
-    /// Opens a checkpoint for a job with `max_parallelism` key groups and verifies it. `path` (local, or any URL of an object store) is its
+    /// Opens a checkpoint, for a job with `max_parallelism` key groups where that is known, and verifies it. `path` (local, or any URL of an object store) is its
     /// directory `chk-<id>`, or the directory above for the newest one that is whole: one that is damaged gives a
     /// warning there, and an error where it is named itself.
-    pub fn open(path: &str, max_parallelism: u16) -> Result<Self> {
+    pub fn open(path: &str, max_parallelism: impl Into<Option<u16>>) -> Result<Self> {
+        let max_parallelism = max_parallelism.into();
         if let Some((directory, id)) = split_path(path) {
             return Self::named(open_blobs(directory)?, CheckpointId(id), max_parallelism);
         }
@@ -80,14 +81,17 @@ impl CheckpointReader {
     pub fn named(
         blobs: Arc<dyn BlobStore>,
         checkpoint: CheckpointId,
-        max_parallelism: u16,
+        max_parallelism: Option<u16>,
     ) -> Result<Self> {
         let directory = format!("chk-{checkpoint}/");
         Self::verified(blobs, &directory, max_parallelism)?.map_err(Damage::into_error)
     }
 
     /// The newest checkpoint of a directory of checkpoints that is complete and undamaged; `None` where there is none at all.
-    pub fn latest(blobs: Arc<dyn BlobStore>, max_parallelism: u16) -> Result<Option<Self>> {
+    pub fn latest(
+        blobs: Arc<dyn BlobStore>,
+        max_parallelism: Option<u16>,
+    ) -> Result<Option<Self>> {
         let mut warnings = Vec::new();
         for id in complete_checkpoints(&*blobs)? {
             let directory = format!("chk-{id}/");
@@ -117,7 +121,7 @@ impl CheckpointReader {
     fn verified(
         blobs: Arc<dyn BlobStore>,
         directory: &str,
-        max_parallelism: u16,
+        max_parallelism: Option<u16>,
     ) -> Result<Result<Self, Damage>> {
         let path = format!("{directory}{MANIFEST}");
         let location = format!("{}/{}", blobs.location(), directory.trim_end_matches('/'));
@@ -192,7 +196,7 @@ impl CheckpointReader {
         const SHARES: usize = 64;
         let mut reader = SegmentsReader::of(&self.source, &operator.segments);
         for index in 0..SHARES {
-            if !reader.read(KeySpan::share(index, SHARES))?.tables.is_empty() {
+            if !reader.read(KeySpan::ALL.share(index, SHARES))?.tables.is_empty() {
                 return Ok(true);
             }
         }
@@ -218,7 +222,7 @@ impl SnapshotReader for CheckpointReader {
     }
 
     fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot> {
-        check_max_parallelism(&self.manifest, &self.location, max_parallelism)?;
+        check_max_parallelism(&self.manifest, &self.location, Some(max_parallelism))?;
         let mut state = StateSnapshot::default();
         let Some(operator) = self.manifest.operators.get(uid) else {
             return Ok(state);
@@ -246,10 +250,15 @@ impl Damage {
     }
 }
 
-fn check_max_parallelism(manifest: &Manifest, file: &str, max_parallelism: u16) -> Result<()> {
-    if manifest.max_parallelism == max_parallelism {
+fn check_max_parallelism(
+    manifest: &Manifest,
+    file: &str,
+    max_parallelism: Option<u16>,
+) -> Result<()> {
+    let Some(max_parallelism) = max_parallelism.filter(|max| *max != manifest.max_parallelism)
+    else {
         return Ok(());
-    }
+    };
     let written = manifest.max_parallelism;
     Err(Error::user(format!(
         "the checkpoint {file} was written with pipeline.max-parallelism {written}, the job has {max_parallelism}"

@@ -146,15 +146,30 @@ fn add_round<'a>(
     snapshots: impl Iterator<Item = (KeySpan, &'a StateSnapshot)>,
     whole: bool,
 ) {
-    let mut together = Change::default();
+    let (mut reset, mut parts, mut together) = (Vec::new(), Vec::new(), Change::default());
     for (span, snapshot) in snapshots {
-        let parts = snapshot.parts.iter().cloned().map(ChangeSource::Part);
-        changes.extend(parts);
-        together.beside(Change::of_snapshot(snapshot, span));
+        let mut change = Change::of_snapshot(snapshot, span);
+        if snapshot.changed.is_none() && !snapshot.parts.is_empty() {
+            // Everything, in pieces: nothing of what was before stands, and the last piece replaces the others key by key.
+            reset.extend(std::mem::take(&mut change.replaced.spans));
+            change.replaced.keys = snapshot.key_hashes();
+        }
+        parts.extend(snapshot.parts.iter().cloned().map(ChangeSource::Part));
+        together.beside(change);
     }
     if whole {
-        together.replaced.spans = vec![KeySpan::ALL];
+        let first = match reset.is_empty() {
+            true => &mut together.replaced.spans,
+            false => &mut reset,
+        };
+        *first = vec![KeySpan::ALL];
     }
+    if !reset.is_empty() {
+        let mut nothing = Change::default();
+        nothing.replaced.spans = reset;
+        changes.push(ChangeSource::Held(nothing));
+    }
+    changes.extend(parts);
     if !together.replaced.is_empty() {
         changes.push(ChangeSource::Held(together));
     }

@@ -5,7 +5,7 @@
 //! A task that has ended takes part in every later checkpoint with its last state, so a checkpoint can complete while parts
 //! of the job have already read all their input.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use super::change::KeySpan;
 use super::contents::{CheckpointContents, TaskContents, TaskState};
@@ -52,6 +52,11 @@ impl CheckpointCoordinator {
             tasks: tasks.iter().map(queue).collect(),
             pending: None,
         }
+    }
+
+    /// Counts on from `last`, where that is higher.
+    pub fn count_from(&mut self, last: CheckpointId) {
+        self.last = self.last.max(last);
     }
 
     /// Starts a checkpoint: the sources must now send its barrier. `None` while the barrier of another one is under way, aborted or
@@ -250,13 +255,6 @@ mod tests {
         whole.operators["a"].key_hashes()
     }
 
-    fn nothing() -> JobSnapshot {
-        JobSnapshot {
-            checkpoint: CheckpointId(0),
-            operators: BTreeMap::new(),
-        }
-    }
-
     #[test]
     fn completes_when_all_have_passed_or_ended() {
         let mut coordinator = CheckpointCoordinator::new(&[KeySpan::ALL; 2], CheckpointId(4));
@@ -287,7 +285,7 @@ mod tests {
     #[test]
     fn what_was_reported_for_a_checkpoint_that_failed_goes_into_the_next_one() {
         let mut coordinator = CheckpointCoordinator::new(&[KeySpan::ALL], CheckpointId(0));
-        let mut whole = nothing();
+        let mut whole = JobSnapshot::empty();
         let id = coordinator.trigger().unwrap();
         let first = coordinator.acknowledge(0, id, state("a", None, &[1, 2, 3])).unwrap();
         coordinator.give_back(first);
@@ -306,9 +304,9 @@ mod tests {
 
     #[test]
     fn what_a_task_says_behind_the_barrier_waits_for_the_next_checkpoint() {
-        let spans = [KeySpan::share(0, 2), KeySpan::share(1, 2)];
+        let spans = [KeySpan::ALL.share(0, 2), KeySpan::ALL.share(1, 2)];
         let mut coordinator = CheckpointCoordinator::new(&spans, CheckpointId(0));
-        let mut whole = nothing();
+        let mut whole = JobSnapshot::empty();
         let high = 1 << 63;
         let id = coordinator.trigger().unwrap();
         coordinator.acknowledge(0, id, state("a", None, &[1]));

@@ -35,9 +35,9 @@ pub struct Merged {
 }
 
 impl MergePlan {
-    /// Merges, a bucket of keys at a time.
-    pub fn run(self, blobs: &dyn BlobStore) -> Result<Merged> {
-        let (segment, files) = merge(blobs, &self.segments, &self.prefix, self.sizes)?;
+    /// Merges, a bucket of keys at a time, unless told to stop.
+    pub fn run(self, blobs: &dyn BlobStore, stopped: &dyn Fn() -> bool) -> Result<Merged> {
+        let (segment, files) = merge(blobs, &self.segments, &self.prefix, self.sizes, stopped)?;
         Ok(Merged {
             plan: self,
             segment,
@@ -46,27 +46,30 @@ impl MergePlan {
     }
 }
 
-/// One segment for some, and the files written for it.
+/// One segment for some (at least one), and the files written for it.
 pub(super) fn merge(
     blobs: &dyn BlobStore,
     segments: &[Segment],
     prefix: &str,
     sizes: FileSizes,
+    stopped: &dyn Fn() -> bool,
 ) -> Result<(Segment, BTreeMap<String, u64>)> {
     let mut segments = segments.to_vec();
     let mut files = BTreeMap::new();
-    for step in 0.. {
-        let from = segments.len().saturating_sub(MOST_SEGMENTS);
-        let mut writer = DataWriter::new(blobs, format!("{prefix}-{step}"), sizes);
-        let merged = SegmentsReader::new(blobs, &segments[from..]).merge_into(&mut writer)?;
-        files.extend(writer.finish()?);
-        segments.truncate(from);
-        segments.push(merged);
-        if from == 0 {
-            break;
+    let mut step = 0;
+    loop {
+        let mut merged = Vec::new();
+        for run in segments.chunks(MOST_SEGMENTS) {
+            let mut writer = DataWriter::new(blobs, format!("{prefix}-{step}"), sizes);
+            merged.push(SegmentsReader::new(blobs, run).merge_into(&mut writer, stopped)?);
+            files.extend(writer.finish()?);
+            step += 1;
+        }
+        segments = merged;
+        if segments.len() == 1 {
+            return Ok((segments.remove(0), files));
         }
     }
-    Ok((segments.remove(0), files))
 }
 
 /// Which of an operator's segments should be merged now.

@@ -15,33 +15,35 @@ use super::change::{Change, KeySpan, KeyedTables, Replaced, joined, retain};
 use super::data_file::{DataWriter, decode_keys, decode_table, read_piece};
 use super::manifest::{Bucket, Piece, Segment};
 use crate::blobs::BlobStore;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::state::key_hashes_of;
 use crate::stream::CheckpointId;
 
-/// Writes a change as a segment.
+/// Writes a change, whose keys all lie in `bounds`, as a segment.
 pub(super) fn write_change(
     writer: &mut DataWriter<'_>,
     checkpoint: CheckpointId,
     change: &Change,
+    bounds: KeySpan,
 ) -> Result<Segment> {
     let mut segment = SegmentWriter::new(checkpoint, &change.replaced.spans);
     let count = change.size_bytes().div_ceil(writer.sizes.bucket_bytes.max(1));
+    let count = count.min(bounds.width() as usize);
     if count <= 1 {
-        segment.bucket(writer, KeySpan::ALL, &change.replaced.keys, &change.tables)?;
+        segment.bucket(writer, bounds, &change.replaced.keys, &change.tables)?;
         return Ok(segment.finish());
     }
     let dealt: Vec<(&String, Dealt<'_>)> = change
         .tables
         .iter()
-        .map(|(name, batches)| (name, Dealt::new(batches, count)))
+        .map(|(name, batches)| (name, Dealt::new(batches, bounds, count)))
         .collect();
     for index in 0..count {
         let mut tables = KeyedTables::new();
         for (name, dealt) in &dealt {
             tables.extend(dealt.bucket(index)?.map(|batch| ((*name).clone(), vec![batch])));
         }
-        let span = KeySpan::share(index, count);
+        let span = bounds.share(index, count);
         let keys = keys_in(&change.replaced.keys, span);
         segment.bucket(writer, span, keys, &tables)?;
     }
@@ -65,23 +67,12 @@ struct Dealt<'a> {
 }
 
 impl<'a> Dealt<'a> {
-    fn new(batches: &'a [RecordBatch], buckets: usize) -> Self {
-        // The same cut as `KeySpan::share`: the bucket whose start is the last one not above the hash.
-        let bucket_of = |hash: u64| {
-            let upper = hash >> 32;
-            let guess = ((upper * buckets as u64) >> 32) as usize;
-            let next = (guess + 1).min(buckets - 1);
-            if KeySpan::share(next, buckets).contains(hash) {
-                next
-            } else {
-                guess
-            }
-        };
+    fn new(batches: &'a [RecordBatch], bounds: KeySpan, buckets: usize) -> Self {
         let mut starts = vec![0; buckets + 1];
         let mut places = Vec::new();
         for (number, batch) in batches.iter().enumerate() {
             for (row, hash) in key_hashes_of(batch).iter().enumerate() {
-                let bucket = bucket_of(*hash);
+                let bucket = bounds.share_of(*hash, buckets);
                 starts[bucket + 1] += 1;
                 places.push((bucket as u32, number as u32, row as u32));
             }
@@ -301,7 +292,11 @@ impl<'a> SegmentsReader<'a> {
     }
 
     /// Writes what the segments together say as one segment, a bucket at a time.
-    pub(super) fn merge_into(&mut self, writer: &mut DataWriter<'_>) -> Result<Segment> {
+    pub(super) fn merge_into(
+        &mut self,
+        writer: &mut DataWriter<'_>,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Segment> {
         let spans = self.segments.iter().flat_map(|segment| segment.whole.clone());
         let whole = joined(spans.collect());
         let latest = self.segments.iter().map(|segment| segment.checkpoint).max();
@@ -309,7 +304,10 @@ impl<'a> SegmentsReader<'a> {
         let bytes: u64 = self.segments.iter().map(|segment| segment.bytes).sum();
         let count = (bytes as usize).div_ceil(writer.sizes.bucket_bytes.max(1)).max(1);
         for index in 0..count {
-            let span = KeySpan::share(index, count);
+            if stopped() {
+                return Err(Error::internal("the job has ended while its checkpoints were merged"));
+            }
+            let span = KeySpan::ALL.share(index, count);
             let change = self.read(span)?;
             merged.bucket(writer, span, &change.replaced.keys, &change.tables)?;
         }

@@ -42,15 +42,15 @@ pub struct StorageOptions {
 }
 
 /// What the state of a job began from.
-#[derive(Debug, Clone)]
-pub enum StartedFrom<R = Arc<dyn SnapshotReader>> {
+#[derive(Clone)]
+pub enum StartedFrom {
     /// Nothing. Checkpoints that are there already are not this job's: they are left alone.
     Nothing,
     /// A checkpoint of the same directory, which goes over to the job with those before it: checkpoints may refer to their
     /// files, and they are removed when their time has come.
     Claimed(Arc<CheckpointReader>),
     /// A checkpoint or savepoint that stays somebody else's: what is needed of it is copied into the first checkpoint.
-    Copied(R),
+    Copied(Arc<dyn SnapshotReader>),
 }
 
 /// A checkpoint that is durable.
@@ -78,8 +78,8 @@ pub struct CheckpointStorage {
     lengths: BTreeMap<String, u64>,
     /// The complete checkpoints that are this job's, with the files they name.
     history: BTreeMap<u64, BTreeSet<String>>,
-    /// Checkpoints that somebody reads.
-    pinned: BTreeSet<u64>,
+    /// Those that may or may not be whole, because a write failed or a byte is wrong: they go as soon as there is a newer one.
+    suspect: BTreeMap<u64, BTreeSet<String>>,
     /// Directories in which files may lie that nobody names.
     unclean: BTreeSet<u64>,
     last: CheckpointId,
@@ -112,17 +112,18 @@ impl CheckpointStorage {
             base: None,
             lengths: BTreeMap::new(),
             history: BTreeMap::new(),
-            pinned: BTreeSet::new(),
+            suspect: BTreeMap::new(),
             unclean: BTreeSet::new(),
             last: CheckpointId(0),
             sets: 0,
             merging: false,
             warnings: Vec::new(),
         };
-        let claims = matches!(started_from, StartedFrom::Claimed(_));
+        let mut claimed = None;
         match started_from {
             StartedFrom::Nothing => {}
             StartedFrom::Claimed(reader) => {
+                claimed = Some(reader.checkpoint());
                 storage.last = reader.checkpoint();
                 storage.operators = reader.manifest().operators.clone();
                 storage.lengths = reader.manifest().files.clone();
@@ -132,7 +133,7 @@ impl CheckpointStorage {
                 storage.base = Some(reader);
             }
         }
-        storage.take_stock(blobs, claims)?;
+        storage.take_stock(blobs, claimed)?;
         Ok(storage)
     }
 
@@ -149,7 +150,7 @@ impl CheckpointStorage {
     }
 
     /// Reads all of a checkpoint into memory: `path` is its directory, or a directory of checkpoints of which the newest whole one is taken.
-    pub fn read(path: &str, max_parallelism: u16) -> Result<JobSnapshot> {
+    pub fn read(path: &str, max_parallelism: impl Into<Option<u16>>) -> Result<JobSnapshot> {
         CheckpointReader::open(path, max_parallelism)?.read_all()
     }
 
@@ -215,48 +216,35 @@ impl CheckpointStorage {
     }
 
     /// Takes up a merge: the next checkpoint names its files. A failed one is tried again later.
-    pub fn install(&mut self, merged: Result<Merged>) {
+    pub fn install(&mut self, blobs: &dyn BlobStore, merged: Result<Merged>) {
         self.merging = false;
         self.unclean.extend(self.history.last_key_value().map(|(id, _)| *id));
-        let merged = match merged {
-            Ok(merged) => merged,
-            Err(error) => {
-                self.warnings
-                    .push(format!("segments of checkpoints could not be merged: {error}"));
-                return;
-            }
-        };
+        match merged {
+            Ok(merged) => self.lay_in(merged),
+            Err(error) => self
+                .warnings
+                .push(format!("segments of checkpoints could not be merged: {error}")),
+        }
+        self.clean(blobs);
+    }
+
+    fn lay_in(&mut self, merged: Merged) {
         self.unclean.extend(merged.files.keys().filter_map(|file| directory_of(file)));
         let Some(operator) = self.operators.get_mut(&merged.plan.uid) else {
             return;
         };
         let run = &merged.plan.segments;
-        let at = operator
-            .segments
-            .windows(run.len())
-            .position(|window| window == run);
-        if let Some(at) = at {
+        let mut windows = operator.segments.windows(run.len());
+        // Gone, where all state has been given anew in the meantime.
+        if let Some(at) = windows.position(|window| window == run) {
             let new = (!merged.segment.buckets.is_empty()).then_some(merged.segment);
             operator.segments.splice(at..at + run.len(), new);
             self.lengths.extend(merged.files);
         }
     }
 
-    /// Keeps a checkpoint although newer ones come, until it is released.
-    pub fn pin(&mut self, checkpoint: CheckpointId) {
-        self.pinned.insert(checkpoint.0);
-    }
-
-    /// Lets go of a checkpoint that was kept.
-    pub fn release(&mut self, blobs: &dyn BlobStore, checkpoint: CheckpointId) {
-        self.pinned.remove(&checkpoint.0);
-        self.retire(blobs);
-        self.clean(blobs);
-    }
-
     /// Removes the checkpoints of this job but the `kept` newest.
     pub fn discard(&mut self, blobs: &dyn BlobStore, kept: usize) {
-        self.pinned.clear();
         self.operators.clear();
         self.remove_all_but(blobs, kept);
         self.clean(blobs);
@@ -316,14 +304,14 @@ impl CheckpointStorage {
         uid: &str,
         operator: OperatorContents,
     ) -> Result<OperatorManifest> {
-        let mut segments = Vec::new();
+        let mut segments = Segments::default();
         if operator.builds_on_earlier() {
             let before = self.operators.get(uid);
-            segments = before.map_or(Vec::new(), |before| before.segments.clone());
-            segments.extend(self.copy_base(data, uid)?);
+            segments.earlier = before.map_or(Vec::new(), |before| before.segments.clone());
+            segments.earlier.extend(self.copy_base(data, uid)?);
         }
         for change in grouped(operator.changes, data.sizes.bucket_bytes) {
-            add_segment(data, checkpoint, change?, &mut segments)?;
+            segments.add(data, checkpoint, change?)?;
         }
         let mut tables = BTreeMap::new();
         for (name, batches) in operator.tables {
@@ -335,7 +323,7 @@ impl CheckpointStorage {
         Ok(OperatorManifest {
             name: self.options.names.get(uid).cloned().unwrap_or_default(),
             tables,
-            segments,
+            segments: [segments.earlier, segments.new].concat(),
         })
     }
 
@@ -361,7 +349,7 @@ impl CheckpointStorage {
         Ok((!segment.buckets.is_empty()).then_some(segment))
     }
 
-    /// Merges the segments of an operator into one of this checkpoint, unless they are that already.
+    /// Merges the segments of an operator into one of this checkpoint, unless they are few and all of it.
     fn stand_alone(
         &mut self,
         blobs: &dyn BlobStore,
@@ -369,13 +357,16 @@ impl CheckpointStorage {
         operator: &mut OperatorManifest,
         files: &mut BTreeMap<String, u64>,
     ) -> Result<()> {
-        let mut pieces = operator.segments.iter().flat_map(Segment::pieces);
-        let own = pieces.all(|piece| directory_of(&piece.file) == Some(checkpoint.0));
-        if own && operator.segments.len() <= 1 {
+        let is_own = |segment: &Segment| {
+            let mut pieces = segment.pieces();
+            pieces.all(|piece| directory_of(&piece.file) == Some(checkpoint.0))
+        };
+        let own = operator.segments.iter().all(is_own);
+        if own && operator.segments.len() <= merge::MOST_SEGMENTS {
             return Ok(());
         }
         let prefix = self.next_set(checkpoint.0);
-        let (segment, written) = merge::merge(blobs, &operator.segments, &prefix, self.sizes)?;
+        let (segment, written) = merge::merge(blobs, &operator.segments, &prefix, self.sizes, &|| false)?;
         operator.segments = match segment.buckets.is_empty() {
             true => Vec::new(),
             false => vec![segment],
@@ -385,7 +376,7 @@ impl CheckpointStorage {
     }
 
     /// What is in the store already: which checkpoints are this job's, and what nobody names.
-    fn take_stock(&mut self, blobs: &dyn BlobStore, claims: bool) -> Result<()> {
+    fn take_stock(&mut self, blobs: &dyn BlobStore, claimed: Option<CheckpointId>) -> Result<()> {
         let mut named = BTreeSet::new();
         let mut found: BTreeMap<u64, Vec<BlobInfo>> = BTreeMap::new();
         for blob in blobs.list("")? {
@@ -417,8 +408,10 @@ impl CheckpointStorage {
                 }
             };
             named.extend(files.iter().cloned());
-            if claims && own {
-                self.history.insert(*id, files);
+            match claimed {
+                Some(claimed) if own && *id <= claimed.0 => drop(self.history.insert(*id, files)),
+                Some(_) if own => drop(self.suspect.insert(*id, files)),
+                _ => {}
             }
         }
         if may_clean {
@@ -442,20 +435,26 @@ impl CheckpointStorage {
     fn remove_all_but(&mut self, blobs: &dyn BlobStore, kept: usize) {
         let old: Vec<u64> = self.history.keys().rev().skip(kept).copied().collect();
         let mut files = BTreeSet::new();
-        for id in old.into_iter().rev().filter(|id| !self.pinned.contains(id)) {
+        for id in old.into_iter().rev() {
             match blobs.delete(&format!("chk-{id}/{MANIFEST}")) {
                 Ok(()) => files.extend(self.history.remove(&id).unwrap_or_default()),
                 Err(error) => self.warnings.push(format!("an old checkpoint stays: {error}")),
             }
         }
-        let named = self.named();
-        for file in files.iter().filter(|file| !named.contains(file.as_str())) {
+        let newest = self.history.last_key_value().map(|(id, _)| *id);
+        let doubtful: Vec<u64> = self.suspect.keys().copied().collect();
+        for id in doubtful.into_iter().filter(|id| Some(*id) < newest || kept == 0) {
+            if blobs.delete(&format!("chk-{id}/{MANIFEST}")).is_ok() {
+                files.extend(self.suspect.remove(&id).unwrap_or_default());
+            }
+        }
+        let named: BTreeSet<String> = self.named().into_iter().map(str::to_string).collect();
+        for file in files.iter().filter(|file| !named.contains(*file)) {
             if let Err(error) = blobs.delete(file) {
                 self.warnings.push(format!("a file of an old checkpoint stays: {error}"));
                 self.unclean.extend(directory_of(file));
             }
         }
-        let named: BTreeSet<String> = named.into_iter().map(str::to_string).collect();
         self.lengths.retain(|file, _| named.contains(file));
     }
 
@@ -463,7 +462,8 @@ impl CheckpointStorage {
     fn named(&self) -> BTreeSet<&str> {
         let current = self.operators.values().flat_map(OperatorManifest::pieces);
         let current = current.map(|piece| piece.file.as_str());
-        let kept = self.history.values().flatten().map(String::as_str);
+        let kept = self.history.values().chain(self.suspect.values());
+        let kept = kept.flatten().map(String::as_str);
         current.chain(kept).collect()
     }
 
@@ -473,16 +473,34 @@ impl CheckpointStorage {
             return;
         }
         for id in std::mem::take(&mut self.unclean) {
-            let named = self.named();
-            let left = blobs.list(&format!("chk-{id}")).and_then(|left| {
-                left.iter()
-                    .filter(|blob| self.is_mine(&blob.path) && !named.contains(blob.path.as_str()))
-                    .try_for_each(|blob| blobs.delete(&blob.path))
-            });
-            if left.is_err() {
+            if self.clean_directory(blobs, id).is_err() {
                 self.unclean.insert(id);
             }
         }
+    }
+
+    fn clean_directory(&mut self, blobs: &dyn BlobStore, id: u64) -> Result<()> {
+        let left = blobs.list(&format!("chk-{id}"))?;
+        let manifest = format!("chk-{id}/{MANIFEST}");
+        let is_known = self.history.contains_key(&id) || self.suspect.contains_key(&id);
+        if !is_known && left.iter().any(|blob| blob.path == manifest) {
+            // Written although the store said that it failed, by this writer or another one.
+            let own = left.iter().map(|blob| &blob.path).filter(|path| self.is_mine(path));
+            let own: BTreeSet<String> = own.cloned().collect();
+            let text = blobs.get(&manifest)?.unwrap_or_default();
+            let is_mine = match Manifest::from_json(&text) {
+                Ok(manifest) => manifest.files.keys().any(|file| own.contains(file)),
+                Err(_) => !own.is_empty(),
+            };
+            if is_mine {
+                self.suspect.insert(id, own);
+                return Ok(());
+            }
+        }
+        let named = self.named();
+        left.iter()
+            .filter(|blob| self.is_mine(&blob.path) && !named.contains(blob.path.as_str()))
+            .try_for_each(|blob| blobs.delete(&blob.path))
     }
 
     /// Whether this writer wrote a file, or took it over.
@@ -534,27 +552,48 @@ fn commit(
     }
 }
 
-/// Adds a change to the segments of an operator.
-fn add_segment(
-    data: &mut DataWriter<'_>,
-    checkpoint: CheckpointId,
-    mut change: Change,
-    segments: &mut Vec<Segment>,
-) -> Result<()> {
-    if change.replaced.is_all() {
-        segments.clear();
+/// The segments of an operator while a checkpoint is written.
+#[derive(Default)]
+struct Segments {
+    earlier: Vec<Segment>,
+    /// Of this checkpoint.
+    new: Vec<Segment>,
+}
+
+impl Segments {
+    fn add(
+        &mut self,
+        data: &mut DataWriter<'_>,
+        checkpoint: CheckpointId,
+        mut change: Change,
+    ) -> Result<()> {
+        let bounds = change.replaced.bounds();
+        if change.replaced.is_all() {
+            self.earlier.clear();
+            self.new.clear();
+        }
+        let is_first = self.earlier.is_empty() && self.new.is_empty();
+        // Pieces in the order of keys are buckets of one segment.
+        let mut before = self.new.last_mut().filter(|before| {
+            let last = before.buckets.last().map(|bucket| bucket.span.last);
+            change.replaced.spans.is_empty() && last < Some(bounds.first) && last.is_some()
+        });
+        if is_first || before.as_ref().is_some_and(|before| before.is_base()) {
+            // Nothing stands below it.
+            change.replaced.keys.clear();
+        }
+        if is_first {
+            change.replaced.spans = vec![KeySpan::ALL];
+        }
+        let segment = write_change(data, checkpoint, &change, bounds)?;
+        if let Some(before) = &mut before {
+            before.bytes += segment.bytes;
+            before.buckets.extend(segment.buckets);
+        } else if !segment.buckets.is_empty() || !is_first && !segment.whole.is_empty() {
+            self.new.push(segment);
+        }
+        Ok(())
     }
-    if segments.is_empty() {
-        // Nothing stands below it.
-        change.replaced.spans = vec![KeySpan::ALL];
-        change.replaced.keys.clear();
-    }
-    let segment = write_change(data, checkpoint, &change)?;
-    let says_nothing = segment.buckets.is_empty() && (segments.is_empty() || segment.whole.is_empty());
-    if !says_nothing {
-        segments.push(segment);
-    }
-    Ok(())
 }
 
 /// The changes, neighbours together as long as they stay small; the others one at a time in memory.

@@ -7,16 +7,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel as report_channel;
-use std::time::Duration;
 
+use super::checkpoint_options::{CheckpointOptions, JobEnd};
+use super::checkpoint_writer::CheckpointWriter;
+use super::checkpointing::Checkpointing;
 use super::clock::Clock;
-use super::coordinator::{Coordinator, Shared, next_checkpoint};
-use super::deployment::{Deployment, deploy};
+use super::coordinator::{Coordinator, Report, Shared};
+use super::deployment::{Deployment, deploy, operator_names};
 use super::graph::JobGraph;
 use super::metrics::{JobMetrics, Progress};
 use super::task::{StepEnvironment, Task};
 use super::worker::Worker;
-use crate::checkpoint::{CheckpointCoordinator, CheckpointStorage, SnapshotReader};
+use crate::blobs::{BlobStore, open_blobs};
+use crate::checkpoint::{
+    CheckpointCoordinator, CheckpointReader, CheckpointStorage, SnapshotReader, StartedFrom,
+    StorageOptions,
+};
 use crate::config::SessionConfig;
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
@@ -30,12 +36,8 @@ pub struct JobOptions {
     pub batch_bytes: usize,
     /// `volley.exchange.queue-bytes`.
     pub queue_bytes: usize,
-    /// `execution.checkpointing.interval`; zero: no checkpoints.
-    pub checkpoint_interval: Duration,
-    /// `execution.checkpointing.dir`; needed where there is an interval.
-    pub checkpoint_directory: Option<String>,
-    /// `execution.checkpointing.num-retained`.
-    pub retained_checkpoints: usize,
+    /// `execution.checkpointing.*`.
+    pub checkpoints: CheckpointOptions,
     /// `execution.state-recovery.path`.
     pub restore_path: Option<String>,
 }
@@ -43,28 +45,15 @@ pub struct JobOptions {
 impl JobOptions {
     /// The options of a session.
     pub fn from_config(config: &SessionConfig) -> Result<Self> {
-        let options = JobOptions {
+        Ok(JobOptions {
             batch_rows: config.integer("volley.batch.rows").clamp(1, 1 << 20) as usize,
             batch_bytes: config.memory_bytes("volley.batch.bytes"),
             queue_bytes: config.memory_bytes("volley.exchange.queue-bytes"),
-            checkpoint_interval: config.duration("execution.checkpointing.interval"),
-            checkpoint_directory: config
-                .get("execution.checkpointing.dir")
-                .map(str::to_string),
-            retained_checkpoints: config
-                .integer("execution.checkpointing.num-retained")
-                .max(1) as usize,
+            checkpoints: CheckpointOptions::from_config(config)?,
             restore_path: config
                 .get("execution.state-recovery.path")
                 .map(str::to_string),
-        };
-        if !options.checkpoint_interval.is_zero() && options.checkpoint_directory.is_none() {
-            return Err(Error::user(
-                "'execution.checkpointing.interval' is set but not where checkpoints go",
-            )
-            .hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints'"));
-        }
-        Ok(options)
+        })
     }
 }
 
@@ -81,7 +70,7 @@ pub enum JobOutcome {
 pub struct Job {
     deployment: Deployment,
     options: JobOptions,
-    storage: Option<CheckpointStorage>,
+    storage: Option<(Arc<dyn BlobStore>, CheckpointStorage)>,
     restored: CheckpointId,
     cancel: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
@@ -89,11 +78,11 @@ pub struct Job {
 
 impl Job {
     /// Deploys a graph: makes the operators, deals the splits, restores the state.
-    pub fn new(graph: JobGraph, options: JobOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn new(mut graph: JobGraph, options: JobOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         let snapshot = options
             .restore_path
             .as_deref()
-            .map(|path| CheckpointStorage::read(path, graph.max_parallelism))
+            .map(|path| CheckpointReader::open(path, graph.max_parallelism).map(Arc::new))
             .transpose()?;
         let threads = graph
             .vertices
@@ -101,24 +90,19 @@ impl Job {
             .map(|vertex| vertex.parallelism)
             .max()
             .unwrap_or(1);
-        let storage = match &options.checkpoint_directory {
-            Some(directory) if !options.checkpoint_interval.is_zero() => {
-                Some(CheckpointStorage::new(
-                    directory,
-                    &graph.name,
-                    graph.max_parallelism,
-                    options.retained_checkpoints,
-                )?)
-            }
-            _ => None,
-        };
+        let storage = open_storage(&graph, &options, snapshot.as_ref())?;
+        graph.incremental &= storage.is_some();
         let mut deployment = deploy(
             &graph,
             options.queue_bytes,
             threads,
-            snapshot.as_ref().map(|snapshot| snapshot as &dyn SnapshotReader),
+            snapshot
+                .as_deref()
+                .map(|snapshot| snapshot as &dyn SnapshotReader),
         )?;
-        let restored = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
+        let warnings = snapshot.iter().flat_map(|snapshot| snapshot.warnings());
+        warnings.for_each(|warning| deployment.metrics.warn(warning.clone()));
+        let restored = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint());
         let env = StepEnvironment {
             now: clock.now(),
             batch_rows: options.batch_rows,
@@ -163,7 +147,20 @@ impl Job {
         });
         let metrics = Arc::new(deployment.metrics);
         let (sender, receiver) = report_channel();
-        let task_count = deployment.tasks.len();
+        let last = storage
+            .as_ref()
+            .map_or(restored, |(_, storage)| storage.last().max(restored));
+        let writer = storage.map(|(blobs, storage)| {
+            let reports = sender.clone();
+            let wake = move || drop(reports.send(Report::CheckpointWritten));
+            CheckpointWriter::start(blobs, storage, Box::new(wake))
+        });
+        let checkpoints = Checkpointing::new(
+            CheckpointCoordinator::new(&deployment.spans, last),
+            writer.transpose()?,
+            options.checkpoints.clone(),
+            metrics.clone(),
+        );
         let mut tasks: Vec<Option<Task>> = deployment.tasks.into_iter().map(Some).collect();
         let mut threads = Vec::new();
         for (number, indices) in deployment.threads.into_iter().enumerate() {
@@ -188,12 +185,10 @@ impl Job {
         }
         drop(sender);
         let mut coordinator = Coordinator {
-            checkpoints: CheckpointCoordinator::new(task_count, restored),
-            storage,
+            checkpoints,
             shared: shared.clone(),
             parkers: deployment.parkers,
             metrics,
-            next_checkpoint: next_checkpoint(&options),
         };
         let result = coordinator.run(&receiver, progress);
         if result.is_err() {
@@ -210,12 +205,47 @@ impl Job {
         }
         result?;
         if shared.cancel.load(Ordering::SeqCst) {
+            coordinator.checkpoints.end(JobEnd::Cancelled);
             return Ok(JobOutcome::Cancelled);
         }
-        coordinator.write_final_checkpoint()?;
+        coordinator.checkpoints.finish()?;
         for task in &mut finished {
             task.notify_checkpoint_complete(CheckpointId(u64::MAX))?;
         }
+        coordinator.checkpoints.end(JobEnd::Finished);
         Ok(JobOutcome::Finished)
     }
+}
+
+/// Where the job's checkpoints go. Those of the run that it continues become its own where it was told their directory alone; a
+/// checkpoint that was named stays somebody else's.
+fn open_storage(
+    graph: &JobGraph,
+    options: &JobOptions,
+    restored: Option<&Arc<CheckpointReader>>,
+) -> Result<Option<(Arc<dyn BlobStore>, CheckpointStorage)>> {
+    let Some(directory) = options.checkpoints.directory.as_deref() else {
+        return Ok(None);
+    };
+    if !options.checkpoints.is_on() {
+        return Ok(None);
+    }
+    let started_from = match restored {
+        None => StartedFrom::Nothing,
+        Some(reader) if options.restore_path.as_deref() == Some(directory) => {
+            StartedFrom::Claimed(reader.clone())
+        }
+        Some(reader) => StartedFrom::Copied(reader.clone()),
+    };
+    let blobs = open_blobs(directory)?;
+    let storage_options = StorageOptions {
+        job: graph.name.clone(),
+        max_parallelism: graph.max_parallelism,
+        retained: options.checkpoints.retained,
+        incremental: options.checkpoints.incremental,
+        names: operator_names(graph),
+        writer: format!("{:08x}", rand::random::<u32>()),
+    };
+    let storage = CheckpointStorage::open(&*blobs, storage_options, started_from)?;
+    Ok(Some((blobs, storage)))
 }

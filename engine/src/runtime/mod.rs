@@ -4,6 +4,9 @@
 //! Deliberately absent: what a query means (see `plan`), and reading the clock anywhere but in `clock`.
 
 mod channel;
+mod checkpoint_options;
+mod checkpoint_writer;
+mod checkpointing;
 mod checks;
 mod clock;
 mod coordinator;
@@ -17,10 +20,11 @@ mod stepper;
 mod task;
 mod worker;
 
+pub use checkpoint_options::{CheckpointMode, CheckpointOptions, CheckpointRetention, JobEnd};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use graph::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead, VertexId,
 };
 pub use job::{Job, JobOptions, JobOutcome};
-pub use metrics::{JobMetrics, Progress};
+pub use metrics::{CheckpointMetrics, JobMetrics, Progress};
 pub use stepper::{DeterministicStepper, StepperOptions};

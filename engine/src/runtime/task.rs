@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +117,9 @@ struct TimeState {
 }
 
 const TIME: &str = "$time";
+
+/// In how many pieces a state is read back that memory may not hold.
+const RESTORE_PIECES: usize = 16;
 
 impl SourceHead {
     pub(crate) fn new(
@@ -340,7 +344,11 @@ impl Slot {
         checkpoint: CheckpointId,
         emitted: EventTime,
     ) -> Result<(String, StateSnapshot)> {
+        let begun = Instant::now();
         let mut snapshot = self.operator.snapshot_state(&mut self.ctx, checkpoint)?;
+        let taken = begun.elapsed().as_nanos() as u64;
+        let longest = &self.ctx.metrics().longest_snapshot_ns;
+        longest.fetch_max(taken, Ordering::Relaxed);
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok((self.uid.clone(), snapshot))
     }
@@ -369,13 +377,26 @@ impl Slot {
 
     fn restore(&mut self, snapshot: &dyn SnapshotReader) -> Result<EventTime> {
         let subtask = self.ctx.subtask();
-        let state = snapshot.read(&self.uid, subtask.key_groups(), subtask.max_parallelism)?;
-        let time = restored_time(&state, &self.ctx)?;
-        self.ctx.advance_watermark(time.watermark);
-        self.operator
-            .restore_state(&mut self.ctx, state)
-            .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
-        Ok(time.emitted)
+        let pieces = if self.operator.restores_in_pieces() {
+            RESTORE_PIECES
+        } else {
+            1
+        };
+        let mut emitted = EventTime::MIN;
+        for (number, groups) in subtask.key_groups().pieces(pieces).into_iter().enumerate() {
+            let mut state = snapshot.read(&self.uid, groups, subtask.max_parallelism)?;
+            if number == 0 {
+                let time = restored_time(&state, &self.ctx)?;
+                self.ctx.advance_watermark(time.watermark);
+                emitted = time.emitted;
+            } else {
+                state.retain_keyed();
+            }
+            self.operator
+                .restore_state(&mut self.ctx, state)
+                .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
+        }
+        Ok(emitted)
     }
 }
 
