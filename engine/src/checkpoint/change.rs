@@ -118,21 +118,6 @@ impl Replaced {
         self.spans.is_empty() && self.keys.is_empty()
     }
 
-    /// A span in which all of them lie.
-    pub(super) fn bounds(&self) -> KeySpan {
-        match (&self.spans[..], &self.keys[..]) {
-            ([], [first, .., last]) => KeySpan {
-                first: (first >> 32) as u32,
-                last: (last >> 32) as u32,
-            },
-            ([], [one]) => KeySpan {
-                first: (one >> 32) as u32,
-                last: (one >> 32) as u32,
-            },
-            _ => KeySpan::ALL,
-        }
-    }
-
     pub(super) fn is_all(&self) -> bool {
         self.spans.iter().any(|span| *span == KeySpan::ALL)
     }
@@ -172,6 +157,25 @@ impl Change {
         Change {
             replaced,
             tables: snapshot.tables.iter().filter_map(keyed).collect(),
+        }
+    }
+
+    /// A span in which all keys lie that it speaks for or has rows of.
+    pub(super) fn bounds(&self) -> KeySpan {
+        if !self.replaced.spans.is_empty() {
+            return KeySpan::ALL;
+        }
+        let rows = self.tables.values().flatten().flat_map(key_hashes_of);
+        let keys = self.replaced.keys.first().into_iter();
+        let keys = keys.chain(self.replaced.keys.last());
+        let (mut first, mut last) = (u32::MAX, 0);
+        for hash in rows.chain(keys) {
+            let upper = (hash >> 32) as u32;
+            (first, last) = (first.min(upper), last.max(upper));
+        }
+        match first <= last {
+            true => KeySpan { first, last },
+            false => KeySpan::ALL,
         }
     }
 

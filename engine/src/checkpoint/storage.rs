@@ -567,7 +567,7 @@ impl Segments {
         checkpoint: CheckpointId,
         mut change: Change,
     ) -> Result<()> {
-        let bounds = change.replaced.bounds();
+        let bounds = change.bounds();
         if change.replaced.is_all() {
             self.earlier.clear();
             self.new.clear();
@@ -611,7 +611,10 @@ fn grouped(changes: Vec<ChangeSource>, most: usize) -> impl Iterator<Item = Resu
                 together = Some(change);
                 continue;
             };
-            if before.size_bytes() + change.size_bytes() > most && !change.replaced.is_all() {
+            // What says only that nothing stands is no neighbour: pieces in the order of keys follow it.
+            let clears = before.replaced.is_all() && before.tables.is_empty();
+            let is_large = before.size_bytes() + change.size_bytes() > most;
+            if (is_large || clears) && !change.replaced.is_all() {
                 next = Some(change);
                 break;
             }
