@@ -27,6 +27,10 @@ pub struct CheckpointStorage {
     job: String,
     max_parallelism: u16,
     retained: usize,
+    /// Checkpoints before this one are not the job's and stay.
+    kept_before: CheckpointId,
+    /// A checkpoint elsewhere that the job has taken over and deletes when it has as many of its own as it keeps.
+    claimed: Option<PathBuf>,
 }
 
 impl CheckpointStorage {
@@ -39,7 +43,49 @@ impl CheckpointStorage {
             job: job.to_string(),
             max_parallelism,
             retained: retained.max(1),
+            kept_before: CheckpointId(0),
+            claimed: None,
         })
+    }
+
+    /// Leaves checkpoints before this one alone: they belong to an earlier run.
+    pub fn keep_before(self, first: CheckpointId) -> Self {
+        CheckpointStorage {
+            kept_before: first,
+            ..self
+        }
+    }
+
+    /// Takes over the checkpoint in this directory, which is deleted when newer ones have taken its place.
+    pub fn claim(self, directory: Option<String>) -> Self {
+        CheckpointStorage {
+            claimed: directory.map(PathBuf::from),
+            ..self
+        }
+    }
+
+    /// The complete checkpoints in a directory with their own directories, and the highest number there, also of those that are
+    /// not complete.
+    pub fn present(directory: &str) -> Result<(Vec<(CheckpointId, String)>, CheckpointId)> {
+        let directory = local_path(directory)?;
+        let all = match directory.exists() {
+            true => checkpoints(&directory)?,
+            false => Vec::new(),
+        };
+        let highest = all.iter().map(|(id, _)| *id).max().unwrap_or(0);
+        let complete = all.into_iter().filter(|(_, path)| is_complete(path));
+        let complete = complete.map(|(id, path)| (CheckpointId(id), path.display().to_string()));
+        Ok((complete.collect(), CheckpointId(highest)))
+    }
+
+    /// The checkpoint's own directory: `path`, or that of the newest complete one in it.
+    pub fn resolve(path: &str) -> Result<String> {
+        let directory = local_path(path)?;
+        let resolved = match is_complete(&directory) {
+            true => directory,
+            false => newest(&directory)?,
+        };
+        Ok(resolved.display().to_string())
     }
 
     /// Writes a complete checkpoint and makes it the newest.
@@ -116,15 +162,23 @@ impl CheckpointStorage {
         let all = checkpoints(&self.directory)?;
         let mut complete: Vec<u64> = all
             .iter()
-            .filter(|(id, path)| *id <= newest.0 && is_complete(path))
+            .filter(|(id, path)| {
+                (self.kept_before.0..=newest.0).contains(id) && is_complete(path)
+            })
             .map(|(id, _)| *id)
             .collect();
         complete.sort_unstable();
         let Some(oldest_kept) = complete.iter().rev().take(self.retained).next_back() else {
             return Ok(());
         };
-        for (_, path) in all.iter().filter(|(id, _)| id < oldest_kept) {
+        let own = self.kept_before.0..*oldest_kept;
+        for (_, path) in all.iter().filter(|(id, _)| own.contains(id)) {
             fs::remove_dir_all(path).map_err(|error| cannot("remove", path, &error))?;
+        }
+        if let Some(claimed) = self.claimed.as_ref().filter(|path| {
+            complete.len() >= self.retained && path.exists()
+        }) {
+            fs::remove_dir_all(claimed).map_err(|error| cannot("remove", claimed, &error))?;
         }
         Ok(())
     }

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::channel::Parker;
 use super::clock::Clock;
+use super::control::JobRequest;
 use super::job::JobOptions;
 use super::metrics::{JobMetrics, Progress};
+use super::stopping::{SavepointRequests, StopFlags};
 use super::task::TaskReport;
 use crate::checkpoint::{CheckpointCoordinator, CheckpointStorage, JobSnapshot};
 use crate::error::{Error, Result};
@@ -22,6 +24,7 @@ pub(super) struct Shared {
     pub(super) requested: AtomicU64,
     pub(super) completed: AtomicU64,
     pub(super) cancel: Arc<AtomicBool>,
+    pub(super) stop: Arc<StopFlags>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: JobOptions,
 }
@@ -39,12 +42,14 @@ pub(super) struct Coordinator {
     pub(super) parkers: Vec<Arc<Parker>>,
     pub(super) metrics: Arc<JobMetrics>,
     pub(super) next_checkpoint: Option<Instant>,
+    pub(super) savepoints: SavepointRequests,
 }
 
 impl Coordinator {
     pub(super) fn run(
         &mut self,
         reports: &ReportReceiver<Report>,
+        requests: &ReportReceiver<JobRequest>,
         progress: &mut dyn FnMut(&JobMetrics, Progress),
     ) -> Result<()> {
         const TICK: Duration = Duration::from_millis(100);
@@ -61,6 +66,8 @@ impl Coordinator {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.savepoints.take(requests);
+            self.begin_savepoint();
             self.trigger_when_due();
             if self.shared.cancel.load(Ordering::SeqCst) {
                 self.wake_all();
@@ -92,10 +99,14 @@ impl Coordinator {
         if let Some(storage) = &self.storage {
             storage.write(snapshot)?;
         }
+        self.savepoints.complete(snapshot);
         self.metrics.count_checkpoint();
         self.shared
             .completed
             .store(snapshot.checkpoint.0, Ordering::SeqCst);
+        if self.savepoints.is_stop_complete() {
+            self.shared.stop.set_suspended();
+        }
         self.next_checkpoint = next_checkpoint(&self.shared.options);
         self.wake_all();
         Ok(())
@@ -110,11 +121,24 @@ impl Coordinator {
         }
     }
 
+    /// Starts the checkpoint of a savepoint that was asked for, or ends the input of a job that is to be drained.
+    fn begin_savepoint(&mut self) {
+        if !self.checkpoints.is_pending() && self.savepoints.wants_checkpoint() {
+            if let Some(checkpoint) = self.checkpoints.trigger() {
+                self.savepoints.begin(Some(checkpoint));
+                self.shared.requested.store(checkpoint.0, Ordering::SeqCst);
+            }
+        }
+        if self.savepoints.is_stopping() {
+            self.wake_all();
+        }
+    }
+
     fn trigger_when_due(&mut self) {
-        if self
+        let is_due = self
             .next_checkpoint
-            .is_none_or(|next| next > Instant::now())
-        {
+            .is_some_and(|next| next <= Instant::now());
+        if !is_due || self.savepoints.is_stopping() {
             return;
         }
         if let Some(checkpoint) = self.checkpoints.trigger() {

@@ -116,7 +116,8 @@ fn initial_splits(
     }
 }
 
-fn uids(graph: &JobGraph) -> BTreeSet<&str> {
+/// The stable ids of all operators of a graph.
+pub(super) fn uids(graph: &JobGraph) -> BTreeSet<&str> {
     let heads = graph
         .vertices
         .iter()

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use super::status::JobStatus;
 use crate::operators::OperatorMetrics;
 use crate::types::EventTime;
 
 /// The counters of all operators of a job.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct JobMetrics {
     operators: Vec<(String, Arc<OperatorMetrics>)>,
     sources: Vec<Arc<SourceMetrics>>,
     checkpoints: AtomicU64,
+    status: Option<Arc<JobStatus>>,
 }
 
 /// The counters of one subtask of a source.
@@ -55,6 +57,26 @@ impl JobMetrics {
 
     pub(crate) fn count_checkpoint(&self) {
         self.checkpoints.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts for an attempt of this job.
+    pub(super) fn watch(&mut self, status: Arc<JobStatus>) {
+        self.status = Some(status);
+    }
+
+    /// How the job has been restarted, by Flink's metric names: `numRestarts` (and `fullRestarts`, the same), `uptime` and
+    /// `downtime` in milliseconds. Empty where nothing restarts it.
+    pub fn recovery(&self) -> BTreeMap<String, u64> {
+        let Some(status) = &self.status else {
+            return BTreeMap::new();
+        };
+        let overview = status.overview();
+        BTreeMap::from([
+            ("numRestarts".to_string(), overview.restarts),
+            ("fullRestarts".to_string(), overview.restarts),
+            ("uptime".to_string(), overview.uptime),
+            ("downtime".to_string(), overview.downtime),
+        ])
     }
 
     /// The counters by operator, in the order of the graph.

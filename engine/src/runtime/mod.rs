@@ -6,6 +6,7 @@
 mod channel;
 mod checks;
 mod clock;
+mod control;
 mod coordinator;
 mod deployment;
 mod exchange;
@@ -13,14 +14,24 @@ mod gate;
 mod graph;
 mod job;
 mod metrics;
+mod restart_strategy;
+mod restore;
+mod status;
 mod stepper;
+mod stopping;
+mod supervisor;
 mod task;
 mod worker;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use control::{JobControl, JobRequest};
 pub use graph::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead, VertexId,
 };
-pub use job::{Job, JobOptions, JobOutcome};
+pub use job::{JobOptions, JobOutcome};
 pub use metrics::{JobMetrics, Progress};
+pub use restart_strategy::{ExponentialDelay, RestartStrategy, Restarts};
+pub use restore::{ClaimMode, Origin, RestoreOptions};
+pub use status::{JobId, JobOverview, JobState, JobStatus};
 pub use stepper::{DeterministicStepper, StepperOptions};
+pub use supervisor::{GraphFactory, JobEvent, Started, Supervisor};

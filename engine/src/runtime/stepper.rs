@@ -14,7 +14,7 @@ use super::clock::{Clock, ManualClock};
 use super::graph::JobGraph;
 use super::deployment::deploy;
 use super::metrics::JobMetrics;
-use super::task::{Step, StepEnvironment, Task};
+use super::task::{Step, StepEnvironment, StopMode, Task};
 use crate::checkpoint::{CheckpointCoordinator, JobSnapshot, SnapshotReader};
 use crate::error::{Error, Result};
 use crate::operators::Output;
@@ -54,6 +54,7 @@ pub struct DeterministicStepper {
     metrics: Arc<JobMetrics>,
     coordinator: CheckpointCoordinator,
     requested: CheckpointId,
+    stop: StopMode,
     completed: Option<JobSnapshot>,
     clock: ManualClock,
     options: StepperOptions,
@@ -81,6 +82,7 @@ impl DeterministicStepper {
             tasks: deployment.tasks,
             metrics: Arc::new(deployment.metrics),
             requested: last,
+            stop: StopMode::None,
             completed: None,
             clock,
             order: options.order_seed.map(SmallRng::seed_from_u64),
@@ -104,6 +106,7 @@ impl DeterministicStepper {
             batch_rows: self.options.batch_rows,
             batch_bytes: self.options.batch_bytes,
             checkpoint: self.requested,
+            stop: self.stop,
         }
     }
 
@@ -165,6 +168,30 @@ impl DeterministicStepper {
             }
             None => false,
         }
+    }
+
+    /// Stops the job with a savepoint: nothing moves behind its barrier. It is complete and nobody has been told. `None` when
+    /// the job has ended.
+    pub fn suspend(&mut self) -> Result<Option<JobSnapshot>> {
+        if !self.begin_checkpoint() {
+            return Ok(None);
+        }
+        self.stop = StopMode::Suspend(self.requested);
+        self.run_until_idle()?;
+        Ok(self.completed.take())
+    }
+
+    /// Lets a suspended job go on: its savepoint could not be written.
+    pub fn go_on(&mut self) {
+        self.stop = StopMode::None;
+    }
+
+    /// Stops the job as if its input had ended here. Gives the savepoint, which holds what sinks commit with
+    /// [`DeterministicStepper::commit_end`].
+    pub fn drain(&mut self) -> Result<Option<JobSnapshot>> {
+        self.stop = StopMode::Drain;
+        self.run_until_idle()?;
+        Ok(self.coordinator.final_snapshot())
     }
 
     /// Tells all tasks that a checkpoint is complete: sinks commit.
