@@ -62,8 +62,10 @@ pub fn build_graph(
 fn state_backend(config: &SessionConfig) -> Result<Arc<dyn StateBackend>> {
     match config.get("state.backend.type").unwrap_or("hashmap") {
         "hashmap" => Ok(Arc::new(HashMapStateBackend)),
-        other => Err(Error::unsupported(format!("'state.backend.type' = '{other}'"))
-            .hint("hashmap keeps keyed state in memory, rocksdb beyond it")),
+        other => Err(
+            Error::unsupported(format!("'state.backend.type' = '{other}'"))
+                .hint("hashmap keeps keyed state in memory, rocksdb beyond it"),
+        ),
     }
 }
 

@@ -12,7 +12,8 @@ use super::metrics::JobMetrics;
 use super::task::{Head, Slot, SourceHead, Task};
 use crate::checkpoint::SnapshotReader;
 use crate::error::Result;
-use crate::operators::{Context, InputIndex, Subtask};
+use crate::operators::{Context, InputIndex, Subtask, TierOptions, tiered};
+use crate::state::MemoryShare;
 
 /// The tasks of a job with what ties them together.
 pub(crate) struct Deployment {
@@ -76,7 +77,8 @@ pub(crate) fn deploy(
             };
             let mut slots = Vec::new();
             for (node, counters) in vertex.chain.iter().zip(&counters) {
-                let operator = checked(&node.name, (node.build)(subtask)?);
+                let options = tiers(graph, &node.uid, subtask)?;
+                let operator = checked(&node.name, tiered((node.build)(subtask)?, options));
                 slots.push(Slot::new(
                     node.uid.clone(),
                     node.name.clone(),
@@ -103,6 +105,21 @@ pub(crate) fn deploy(
         metrics,
         threads: by_thread,
         parkers,
+    })
+}
+
+/// The tiers of the keyed state of an operator instance.
+fn tiers(graph: &JobGraph, uid: &str, subtask: Subtask) -> Result<TierOptions> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let uid: String = uid.chars().map(plain).collect();
+    let name = format!("{uid}-{}", subtask.index);
+    let backend = &graph.backend;
+    Ok(TierOptions {
+        store: backend.unit_store(&name)?,
+        memory: backend.memory_budget().map(MemoryShare::new),
+        incremental: graph.incremental,
+        directory: backend.local_directory(),
+        name,
     })
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::connectors::SplitState;
 use crate::error::Result;
-use crate::state::StateBackend;
 use crate::operators::{InputIndex, Operator, SourceOperator, Subtask};
+use crate::state::StateBackend;
 
 /// Index of a vertex in its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -143,7 +143,7 @@ pub(super) struct Job {
 impl Job {
     /// Deploys a graph: makes the operators, deals the splits, restores the state.
     pub(super) fn new(
-        graph: &JobGraph,
+        mut graph: JobGraph,
         options: JobOptions,
         clock: Arc<dyn Clock>,
         start: Start<'_>,
@@ -155,7 +155,8 @@ impl Job {
             .max()
             .unwrap_or(1);
         let reader = start.snapshot.map(|snapshot| &*snapshot.reader);
-        let mut deployment = deploy(graph, options.queue_bytes, threads, reader)?;
+        graph.incremental &= start.storage.is_some();
+        let mut deployment = deploy(&graph, options.queue_bytes, threads, reader)?;
         let restored = reader.map_or(CheckpointId(0), |reader| reader.checkpoint());
         let env = StepEnvironment {
             now: clock.now(),
@@ -176,7 +177,7 @@ impl Job {
             last: start.last.max(restored),
             savepoints: SavepointJob {
                 id: start.status.id(),
-                name: graph.name.clone(),
+                name: graph.name,
                 max_parallelism: graph.max_parallelism,
                 directory: options.savepoint_directory.clone(),
             },

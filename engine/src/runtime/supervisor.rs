@@ -198,10 +198,11 @@ impl Supervisor {
             status: status.clone(),
             cancel: cancel.clone(),
         };
-        let job = Job::new(&first_graph, options.clone(), clock.clone(), start)?;
+        let name = first_graph.name.clone();
+        let job = Job::new(first_graph, options.clone(), clock.clone(), start)?;
         let started = Started {
             id,
-            name: first_graph.name.clone(),
+            name,
             origin: origin.clone(),
             checkpoints: has_checkpoints(&options).cloned(),
             earlier_checkpoints: if resumes { 0 } else { present.complete.len() },
@@ -417,7 +418,7 @@ impl Redeployment {
             status: self.status.clone(),
             cancel: self.cancel.clone(),
         };
-        let job = Job::new(&graph, self.options.clone(), self.clock.clone(), start)?;
+        let job = Job::new(graph, self.options.clone(), self.clock.clone(), start)?;
         Ok((job, origin))
     }
 }
