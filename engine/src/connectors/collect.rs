@@ -133,20 +133,17 @@ fn damaged(error: &dyn std::fmt::Display) -> Error {
 
 /// The batches as one stream; the kinds are one more column.
 fn encode(batches: &[ChangelogBatch]) -> Result<String> {
-    let mut bytes = Vec::new();
     let mut writer = None;
     for batch in batches {
         let rows = with_kinds(batch)?;
         let writer = match &mut writer {
             Some(writer) => writer,
-            None => writer.insert(StreamWriter::try_new(&mut bytes, &rows.schema())?),
+            None => writer.insert(StreamWriter::try_new(Vec::new(), &rows.schema())?),
         };
         writer.write(&rows)?;
     }
-    if let Some(mut writer) = writer {
-        writer.finish()?;
-    }
-    Ok(STANDARD.encode(bytes))
+    let bytes = writer.map(StreamWriter::into_inner).transpose()?;
+    Ok(STANDARD.encode(bytes.unwrap_or_default()))
 }
 
 /// The rows with their kinds as a last column. Every column may be NULL, as batches of one query can differ in that.
