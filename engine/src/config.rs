@@ -84,9 +84,15 @@ const OLD_KEYS: &[(&str, &str)] = &[
         "execution.savepoint.ignore-unclaimed-state",
         "execution.state-recovery.ignore-unclaimed-state",
     ),
-    ("execution.savepoint-restore-mode", "execution.state-recovery.claim-mode"),
+    (
+        "execution.savepoint-restore-mode",
+        "execution.state-recovery.claim-mode",
+    ),
     ("restart-strategy", "restart-strategy.type"),
-    ("state.savepoints.dir", "execution.checkpointing.savepoint-dir"),
+    (
+        "state.savepoints.dir",
+        "execution.checkpointing.savepoint-dir",
+    ),
 ];
 
 /// The options of a session: what `SET 'key' = 'value'` and `-D key=value` accept.

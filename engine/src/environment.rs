@@ -10,7 +10,9 @@ use crate::connectors::{ConnectorRegistry, Sink, standard_registry};
 use crate::error::{Error, Result};
 use crate::plan::logical::{Statement, TableSpec};
 use crate::plan::{ExecPlan, build_graph, explain, plan_statement};
-use crate::runtime::{Clock, JobGraph, JobId, JobOptions, RestartStrategy, Supervisor, SystemClock};
+use crate::runtime::{
+    Clock, JobGraph, JobId, JobOptions, RestartStrategy, Supervisor, SystemClock,
+};
 use crate::sql::{Session, StatementResult};
 use crate::types::Schema;
 

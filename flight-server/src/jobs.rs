@@ -49,7 +49,10 @@ pub(crate) fn list() -> u8 {
     code(running_jobs().and_then(|jobs| {
         let mut out = std::io::stdout().lock();
         if jobs.is_empty() {
-            writeln!(std::io::stderr(), "no job of this user runs on this machine")?;
+            writeln!(
+                std::io::stderr(),
+                "no job of this user runs on this machine"
+            )?;
             return Ok(());
         }
         for line in table(&jobs) {
@@ -169,8 +172,10 @@ fn find<'a>(name: &str, jobs: &'a [RunningJob]) -> Result<&'a RunningJob> {
             .hint("volley list shows the jobs of this user")),
         many => {
             let ids: Vec<&str> = many.iter().map(|job| job.overview.id.as_str()).collect();
-            Err(Error::user(format!("'{name}' means several jobs: {}", ids.join(", ")))
-                .hint("name one by its id; a few digits are enough"))
+            Err(
+                Error::user(format!("'{name}' means several jobs: {}", ids.join(", ")))
+                    .hint("name one by its id; a few digits are enough"),
+            )
         }
     }
 }
@@ -184,7 +189,9 @@ fn table(jobs: &[RunningJob]) -> Vec<String> {
     let widths: Vec<usize> = (0..6).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &[String; 6]| {
         let cells = row.iter().zip(&widths);
-        let line: Vec<String> = cells.map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let line: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
         line.join("  ").trim_end().to_string()
     };
     cells.iter().map(line).collect()
@@ -208,7 +215,12 @@ fn row(job: &JobOverview) -> [String; 6] {
 /// `45 s`, `3 min 5 s`, `2 h 10 min`, `4 d 3 h`.
 fn duration(ms: u64) -> String {
     let seconds = ms / 1000;
-    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
+    match (
+        seconds / 86_400,
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    ) {
         (0, 0, 0, seconds) => format!("{seconds} s"),
         (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
         (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
@@ -241,7 +253,11 @@ mod tests {
 
     #[test]
     fn a_job_is_meant_by_id_name_or_the_beginning_of_its_id() {
-        let jobs = [job("ab12", "orders"), job("ab77", "clicks"), job("c0de", "clicks")];
+        let jobs = [
+            job("ab12", "orders"),
+            job("ab77", "clicks"),
+            job("c0de", "clicks"),
+        ];
         let socket = |name| find(name, &jobs).map(|job| job.socket.display().to_string());
         assert_eq!(socket("orders").unwrap(), "ab12");
         assert_eq!(socket("ab7").unwrap(), "ab77");

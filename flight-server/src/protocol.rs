@@ -63,7 +63,9 @@ pub(crate) fn ask(socket: &Path, request: &Request) -> Result<Answer> {
         return Err(Error::external("the job has ended without an answer"));
     }
     let answer = serde_json::from_str(&line);
-    match answer.map_err(|error| Error::internal(format!("the job's answer is damaged: {error}")))? {
+    match answer
+        .map_err(|error| Error::internal(format!("the job's answer is damaged: {error}")))?
+    {
         Answer::Error { code, message } => Err(Error::new(kind(code), message)),
         answer => Ok(answer),
     }

@@ -98,7 +98,7 @@ fn run_statement(
         }
         ExecutionResult::Explained(text) => print_text(&text).map(|()| JobOutcome::Finished),
         ExecutionResult::Job(job) => {
-            run_job(&job, runner).map_err(|error| error.with_sql(&statement.text))
+            run_job(&job, statement, runner).map_err(|error| error.with_sql(&statement.text))
         }
     }
 }
@@ -114,7 +114,7 @@ struct Runner {
     resume: bool,
 }
 
-fn run_job(job: &PreparedJob, runner: &Runner) -> Result<JobOutcome> {
+fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> Result<JobOutcome> {
     let printer = job
         .select_schema()
         .map(|schema| ResultPrinter::new(schema, job.time_zone()))
@@ -131,7 +131,7 @@ fn run_job(job: &PreparedJob, runner: &Runner) -> Result<JobOutcome> {
     let mode = job.config().get("volley.progress").unwrap_or("auto");
     let line = Rc::new(RefCell::new(ProgressLine::new(mode)));
     let (status, endpoint) = (running.status(), open_endpoint(&running, &line));
-    let outcome = announced(running, &line).run(&mut |metrics, progress| {
+    let outcome = announced(running, statement, &line).run(&mut |metrics, progress| {
         let mut line = line.borrow_mut();
         line.show(&progress);
         for warning in metrics.new_warnings() {
@@ -165,8 +165,12 @@ fn open_endpoint(job: &Supervisor, line: &RefCell<ProgressLine>) -> Option<Endpo
 }
 
 /// A job that says what happens to it: always where it concerns checkpoints, else where a person looks.
-fn announced(job: Supervisor, line: &Rc<RefCell<ProgressLine>>) -> Supervisor {
-    let line = line.clone();
+fn announced(
+    job: Supervisor,
+    statement: &ScriptStatement,
+    line: &Rc<RefCell<ProgressLine>>,
+) -> Supervisor {
+    let (line, statement) = (line.clone(), statement.clone());
     job.on_event(move |event| {
         let line = line.borrow();
         let matters = match event {
@@ -175,9 +179,20 @@ fn announced(job: Supervisor, line: &Rc<RefCell<ProgressLine>>) -> Supervisor {
         };
         if matters || line.is_shown() {
             line.clear();
-            line.note(&event.to_string());
+            line.note(&located(event, &statement).to_string());
         }
     })
+}
+
+/// The event with the place in the script.
+fn located(event: &JobEvent, statement: &ScriptStatement) -> JobEvent {
+    match event.clone() {
+        JobEvent::Failed { error, restart_in } => JobEvent::Failed {
+            error: error.with_sql(&statement.text).shifted(statement.start),
+            restart_in,
+        },
+        other => other,
+    }
 }
 
 /// Ctrl-C sets the cancel flag of the job that runs; a second one ends the process.

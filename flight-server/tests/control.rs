@@ -56,7 +56,11 @@ impl Place {
 
     /// Starts the job.
     fn run(&self, options: &[&str]) -> Running {
-        let arguments: Vec<&str> = ["run", "count.sql"].iter().chain(options).copied().collect();
+        let arguments: Vec<&str> = ["run", "count.sql"]
+            .iter()
+            .chain(options)
+            .copied()
+            .collect();
         let mut command = self.command(&arguments);
         Running(command.stderr(Stdio::piped()).spawn().unwrap())
     }
@@ -107,7 +111,12 @@ impl Running {
     /// Waits for the end: exit code and standard error.
     fn end(mut self) -> (Option<i32>, String) {
         let mut errors = String::new();
-        self.0.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        self.0
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut errors)
+            .unwrap();
         (self.0.wait().unwrap().code(), errors)
     }
 
@@ -115,7 +124,12 @@ impl Running {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
         let mut errors = String::new();
-        self.0.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        self.0
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut errors)
+            .unwrap();
         errors
     }
 }
@@ -138,7 +152,10 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "never came: {what}");
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "never came: {what}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -157,8 +174,14 @@ fn a_job_is_listed_saved_stopped_and_goes_on_from_its_savepoint() {
     let id = line.split(' ').next().unwrap().to_string();
     assert_eq!(id.len(), 32, "{line}");
 
-    refused(&place.volley(&["savepoint", "another"]), "no job 'another' runs on this machine");
-    refused(&place.volley(&["stop", "counting"]), "does not know where savepoints go");
+    refused(
+        &place.volley(&["savepoint", "another"]),
+        "no job 'another' runs on this machine",
+    );
+    refused(
+        &place.volley(&["stop", "counting"]),
+        "does not know where savepoints go",
+    );
     let saved = place.volley(&["savepoint", "counting", "saved"]);
     assert!(saved.status.success(), "{}", text(&saved.stderr));
     let saved = text(&saved.stdout).trim().to_string();
@@ -169,8 +192,16 @@ fn a_job_is_listed_saved_stopped_and_goes_on_from_its_savepoint() {
     let stopped = text(&stopped.stdout).trim().to_string();
     let (code, errors) = job.end();
     assert_eq!(code, Some(0), "{errors}");
-    assert!(errors.contains(&format!("job {id} (counting) starts from the beginning; checkpoints go to")), "{errors}");
-    assert!(errors.contains(&format!("stopped with the savepoint {stopped}")), "{errors}");
+    assert!(
+        errors.contains(&format!(
+            "job {id} (counting) starts from the beginning; checkpoints go to"
+        )),
+        "{errors}"
+    );
+    assert!(
+        errors.contains(&format!("stopped with the savepoint {stopped}")),
+        "{errors}"
+    );
     assert_eq!(place.sockets(), 0);
     let before = place.check_counted();
     assert!(before > 0);

@@ -162,9 +162,7 @@ impl CheckpointStorage {
         let all = checkpoints(&self.directory)?;
         let mut complete: Vec<u64> = all
             .iter()
-            .filter(|(id, path)| {
-                (self.kept_before.0..=newest.0).contains(id) && is_complete(path)
-            })
+            .filter(|(id, path)| (self.kept_before.0..=newest.0).contains(id) && is_complete(path))
             .map(|(id, _)| *id)
             .collect();
         complete.sort_unstable();
@@ -175,9 +173,11 @@ impl CheckpointStorage {
         for (_, path) in all.iter().filter(|(id, _)| own.contains(id)) {
             fs::remove_dir_all(path).map_err(|error| cannot("remove", path, &error))?;
         }
-        if let Some(claimed) = self.claimed.as_ref().filter(|path| {
-            complete.len() >= self.retained && path.exists()
-        }) {
+        if let Some(claimed) = self
+            .claimed
+            .as_ref()
+            .filter(|path| complete.len() >= self.retained && path.exists())
+        {
             fs::remove_dir_all(claimed).map_err(|error| cannot("remove", claimed, &error))?;
         }
         Ok(())

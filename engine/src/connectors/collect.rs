@@ -128,7 +128,9 @@ impl SinkWriter for CollectWriter {
 }
 
 fn damaged(error: &dyn std::fmt::Display) -> Error {
-    Error::internal(format!("the collected rows of a SELECT are damaged: {error}"))
+    Error::internal(format!(
+        "the collected rows of a SELECT are damaged: {error}"
+    ))
 }
 
 /// The batches as one stream; the kinds are one more column.
@@ -167,7 +169,11 @@ fn decode(text: &str) -> Result<Vec<ChangelogBatch>> {
         let last = rows.num_columns().saturating_sub(1);
         let kinds = rows.column(last).as_any().downcast_ref::<UInt8Array>();
         let kinds = kinds.ok_or_else(|| damaged(&"no column of kinds"))?;
-        let kinds: Option<Vec<RowKind>> = kinds.values().iter().map(|kind| RowKind::from_byte(*kind)).collect();
+        let kinds: Option<Vec<RowKind>> = kinds
+            .values()
+            .iter()
+            .map(|kind| RowKind::from_byte(*kind))
+            .collect();
         let kinds = kinds.ok_or_else(|| damaged(&"no such kind"))?;
         let columns: Vec<usize> = (0..last).collect();
         batches.push(ChangelogBatch::new(
@@ -200,7 +206,10 @@ mod tests {
             let numbers = batch.rows.column(0).as_any();
             let numbers = numbers.downcast_ref::<Int64Array>().unwrap();
             let line = |row| format!("{}{}", batch.kinds.get(row), numbers.value(row));
-            lines.lock().unwrap().extend((0..batch.num_rows()).map(line));
+            lines
+                .lock()
+                .unwrap()
+                .extend((0..batch.num_rows()).map(line));
             Ok(())
         };
         (CollectSink::new(Arc::new(collector), delivery), seen)

@@ -71,7 +71,10 @@ impl JobControl {
         self.cancel.store(true, Ordering::SeqCst);
     }
 
-    fn ask(&self, request: impl FnOnce(SyncSender<Result<String>>) -> JobRequest) -> Result<String> {
+    fn ask(
+        &self,
+        request: impl FnOnce(SyncSender<Result<String>>) -> JobRequest,
+    ) -> Result<String> {
         let (reply, answer) = sync_channel(1);
         let ended = || Error::user("the job has ended");
         self.requests.send(request(reply)).map_err(|_| ended())?;

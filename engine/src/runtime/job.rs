@@ -325,7 +325,10 @@ impl Coordinator {
             Ok(JobOutcome::Finished) => Error::user("the job finished by itself before that"),
             Ok(JobOutcome::Stopped) => Error::user("the job was stopped before that"),
             Ok(JobOutcome::Cancelled) => Error::user("the job was cancelled before that"),
-            Err(failure) => failure.error.clone().prefixed("the job failed before that: "),
+            Err(failure) => failure
+                .error
+                .clone()
+                .prefixed("the job failed before that: "),
         };
         let is_stopped = matches!(ended, Ok(JobOutcome::Stopped));
         self.savepoints.end(is_stopped, &reason);

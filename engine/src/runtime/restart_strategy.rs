@@ -183,7 +183,9 @@ impl Restarts {
                 max_failures,
                 interval,
                 delay,
-            } => self.is_rate_kept(now, max_failures, interval).then_some(delay),
+            } => self
+                .is_rate_kept(now, max_failures, interval)
+                .then_some(delay),
             RestartStrategy::ExponentialDelay(delay) => self.back_off(now, &delay),
         }
     }
@@ -227,7 +229,9 @@ impl Restarts {
 }
 
 fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
+    i64::try_from(duration.as_millis())
+        .unwrap_or(i64::MAX / 4)
+        .min(i64::MAX / 4)
 }
 
 #[cfg(test)]

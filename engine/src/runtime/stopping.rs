@@ -214,9 +214,9 @@ impl SavepointRequests {
         if let Some(running) = self.running.take() {
             match running.path {
                 Some(path) if stopped => answer(running.request, Ok(path)),
-                Some(path) => running.request.refuse(
-                    reason().context(format!("the savepoint {path} is complete and can be restored")),
-                ),
+                Some(path) => running.request.refuse(reason().context(format!(
+                    "the savepoint {path} is complete and can be restored"
+                ))),
                 None => running.request.refuse(reason()),
             }
         }

@@ -80,7 +80,11 @@ impl fmt::Display for JobEvent {
                 "checkpoint {checkpoint} cannot be restored: {error}\ntrying the one before it; what sinks have committed since then is written again"
             ),
             JobEvent::Failed { error, restart_in } => {
-                write!(f, "{error}\nthe job failed; it starts again in {}", seconds(*restart_in))
+                write!(
+                    f,
+                    "{error}\nthe job failed; it starts again in {}",
+                    seconds(*restart_in)
+                )
             }
             JobEvent::Restarted { restarts, origin } => {
                 write!(f, "restart {restarts}: the job goes on from ")?;
@@ -174,11 +178,18 @@ impl Supervisor {
             other => other,
         };
         let origin = snapshot.as_ref().map(OpenSnapshot::origin);
-        let restored = origin.as_ref().map_or(CheckpointId(0), |origin| origin.checkpoint);
+        let restored = origin
+            .as_ref()
+            .map_or(CheckpointId(0), |origin| origin.checkpoint);
         let last = present.highest.max(restored);
         let status = Arc::new(JobStatus::new(id, &first_graph.name, clock.clone()));
         let cancel = Arc::new(AtomicBool::new(false));
-        let is_own = |origin: &Origin| present.complete.iter().any(|(_, path)| *path == origin.path);
+        let is_own = |origin: &Origin| {
+            present
+                .complete
+                .iter()
+                .any(|(_, path)| *path == origin.path)
+        };
         let resumes = options.restore.resume && origin.as_ref().is_some_and(is_own);
         let first = CheckpointId(last.0 + 1);
         let claimed = origin
@@ -379,10 +390,7 @@ impl Redeployment {
         Ok(caught(|| self.deploy_latest(listener))?)
     }
 
-    fn deploy_latest(
-        &self,
-        listener: &mut dyn FnMut(&JobEvent),
-    ) -> Result<(Job, Option<Origin>)> {
+    fn deploy_latest(&self, listener: &mut dyn FnMut(&JobEvent)) -> Result<(Job, Option<Origin>)> {
         let graph = (self.graph)()?;
         let present = present_checkpoints(&self.options)?;
         let mut candidates: Vec<_> = present
@@ -465,7 +473,9 @@ struct PresentCheckpoints {
 
 fn present_checkpoints(options: &JobOptions) -> Result<PresentCheckpoints> {
     let directory = match &options.checkpoint_directory {
-        Some(directory) if has_checkpoints(options).is_some() || options.restore.resume => directory,
+        Some(directory) if has_checkpoints(options).is_some() || options.restore.resume => {
+            directory
+        }
         _ => {
             return Ok(PresentCheckpoints {
                 complete: Vec::new(),
@@ -491,10 +501,14 @@ fn first_snapshot(
     }
     if restore.resume && !present.complete.is_empty() {
         let (snapshot, unreadable) = newest_readable(present.complete.clone(), max_parallelism)?;
-        events.extend(unreadable.into_iter().map(|checkpoint| JobEvent::Unreadable {
-            checkpoint: checkpoint.checkpoint,
-            error: checkpoint.error,
-        }));
+        events.extend(
+            unreadable
+                .into_iter()
+                .map(|checkpoint| JobEvent::Unreadable {
+                    checkpoint: checkpoint.checkpoint,
+                    error: checkpoint.error,
+                }),
+        );
         return Ok(snapshot);
     }
     let path = restore.path.as_deref();

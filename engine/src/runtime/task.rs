@@ -494,7 +494,10 @@ impl Task {
             return Ok(Step::Idle { until: None });
         }
         let mut progressed = self.run_chain(env.now)?;
-        if self.suspended.is_none() && self.is_clear() && (self.fire_timers(env.now)? || self.read_head(env)?) {
+        if self.suspended.is_none()
+            && self.is_clear()
+            && (self.fire_timers(env.now)? || self.read_head(env)?)
+        {
             progressed = true;
             self.run_chain(env.now)?;
         }

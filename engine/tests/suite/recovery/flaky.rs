@@ -86,10 +86,7 @@ impl SharedStage {
         };
         stage.troubles.remove(place);
         drop(stage);
-        assert!(
-            !matches!(trouble, Trouble::Panic(_)),
-            "a panic on purpose"
-        );
+        assert!(!matches!(trouble, Trouble::Panic(_)), "a panic on purpose");
         Err(Error::external(format!("trouble on purpose: {trouble:?}")))
     }
 }
@@ -100,7 +97,12 @@ impl ConnectorFactory for SharedStage {
     }
 
     fn options(&self, _: &TableDescriptor) -> Vec<OptionSpec> {
-        vec![OptionSpec::new("connector", OptionType::Text, None, "flaky.")]
+        vec![OptionSpec::new(
+            "connector",
+            OptionType::Text,
+            None,
+            "flaky.",
+        )]
     }
 
     fn projects(&self) -> bool {
@@ -232,7 +234,11 @@ impl SinkWriter for Writer {
         for row in 0..batch.num_rows() {
             let cell = |column: &ArrayRef| {
                 let column = column.as_any().downcast_ref::<Int64Array>().unwrap();
-                if column.is_null(row) { -1 } else { column.value(row) }
+                if column.is_null(row) {
+                    -1
+                } else {
+                    column.value(row)
+                }
             };
             let row: Vec<i64> = batch.rows.columns().iter().map(cell).collect();
             self.stage.trouble(Trouble::Write(row[0]))?;

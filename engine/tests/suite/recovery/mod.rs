@@ -44,8 +44,14 @@ fn prepare(stage: &SharedStage, query: &str, options: &[(&str, &str)]) -> Result
 fn options(directory: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("execution.checkpointing.interval", "5 ms".to_string()),
-        ("execution.checkpointing.dir", path(directory, "checkpoints")),
-        ("execution.checkpointing.savepoint-dir", path(directory, "savepoints")),
+        (
+            "execution.checkpointing.dir",
+            path(directory, "checkpoints"),
+        ),
+        (
+            "execution.checkpointing.savepoint-dir",
+            path(directory, "savepoints"),
+        ),
         ("restart-strategy.type", "fixed-delay".to_string()),
         ("restart-strategy.fixed-delay.attempts", "20".to_string()),
         ("restart-strategy.fixed-delay.delay", "1 ms".to_string()),
@@ -61,7 +67,10 @@ fn deploy(
     query: &str,
     options: &[(&'static str, String)],
 ) -> Result<Supervisor> {
-    let options: Vec<(&str, &str)> = options.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let options: Vec<(&str, &str)> = options
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
     prepare(stage, query, &options)?.deploy(None)
 }
 
@@ -130,10 +139,17 @@ fn a_job_that_fails_starts_again_and_writes_each_row_once() {
         })
         .collect();
     assert_eq!(failures.len(), 5, "{failures:?}");
-    assert!(failures.iter().any(|error| error.contains("a task panicked: a panic on purpose")));
+    assert!(
+        failures
+            .iter()
+            .any(|error| error.contains("a task panicked: a panic on purpose"))
+    );
     assert!(failures[0].contains("Read(3)"), "{failures:?}");
     let last = events.last().unwrap().to_string();
-    assert!(last.starts_with("restart 5: the job goes on from checkpoint "), "{last}");
+    assert!(
+        last.starts_with("restart 5: the job goes on from checkpoint "),
+        "{last}"
+    );
 }
 
 #[test]
@@ -147,7 +163,10 @@ fn a_job_that_fails_too_often_ends_with_the_last_error() {
     let error = job.run(&mut |_, _| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::External);
     let text = error.to_string();
-    assert!(text.contains("Read(200)") && text.contains("after 1 restart;"), "{text}");
+    assert!(
+        text.contains("Read(200)") && text.contains("after 1 restart;"),
+        "{text}"
+    );
     assert_eq!(status.overview().state, JobState::Failed);
 }
 
@@ -165,7 +184,11 @@ fn without_checkpoints_the_first_failure_is_the_last_unless_a_strategy_is_named(
     ];
     let job = deploy(&stage, SUMS, &options).unwrap();
     assert_eq!(job.run(&mut |_, _| {}).unwrap(), JobOutcome::Finished);
-    assert_eq!(stage.committed(), sums(500), "read again from the beginning");
+    assert_eq!(
+        stage.committed(),
+        sums(500),
+        "read again from the beginning"
+    );
 }
 
 #[test]
@@ -195,7 +218,10 @@ fn a_job_that_waits_for_its_restart_can_be_cancelled_and_says_that_it_waits() {
         refused
     });
     assert_eq!(outcome.unwrap(), JobOutcome::Cancelled);
-    assert!(refused.to_string().contains("about to start again"), "{refused}");
+    assert!(
+        refused.to_string().contains("about to start again"),
+        "{refused}"
+    );
     assert!(start.elapsed() < Duration::from_secs(15));
 }
 
@@ -211,7 +237,10 @@ fn select(options: &[(&str, &str)]) -> (Vec<i64>, Result<JobOutcome>) {
         Ok(())
     };
     let job = prepare(&stage, "SELECT n FROM t", options).unwrap();
-    let outcome = job.deploy(Some(Arc::new(collector))).unwrap().run(&mut |_, _| {});
+    let outcome = job
+        .deploy(Some(Arc::new(collector)))
+        .unwrap()
+        .run(&mut |_, _| {});
     let shown = shown.lock().unwrap().clone();
     (shown, outcome)
 }
@@ -220,7 +249,10 @@ fn select(options: &[(&str, &str)]) -> (Vec<i64>, Result<JobOutcome>) {
 fn a_select_shows_each_row_once_over_restarts() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(directory.path());
-    let options: Vec<(&str, &str)> = options.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let options: Vec<(&str, &str)> = options
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
     let (shown, outcome) = select(&options);
     assert_eq!(outcome.unwrap(), JobOutcome::Finished);
     assert_eq!(shown, (0..1000).collect::<Vec<i64>>());
@@ -258,8 +290,15 @@ fn a_stopped_job_goes_on_from_its_savepoint_and_no_window_fires_early() {
     options.push(("parallelism.default", "2".to_string()));
     let stage = SharedStage::new(25, false, &[]);
     let savepoint = stop_windows(&stage, &options, false);
-    assert!(savepoint.starts_with(&path(directory.path(), "savepoints")), "{savepoint}");
-    assert_eq!(stage.committed(), windows(&[10, 10]), "the third window is open");
+    assert!(
+        savepoint.starts_with(&path(directory.path(), "savepoints")),
+        "{savepoint}"
+    );
+    assert_eq!(
+        stage.committed(),
+        windows(&[10, 10]),
+        "the third window is open"
+    );
 
     stage.end_at(40);
     options.push(("execution.savepoint.path", savepoint));
@@ -289,13 +328,23 @@ fn a_job_without_checkpoints_can_be_stopped_too() {
         || true,
         |control| {
             std::thread::sleep(Duration::from_millis(300));
-            (control.stop(None, false), control.stop(Some(savepoints), false))
+            (
+                control.stop(None, false),
+                control.stop(Some(savepoints), false),
+            )
         },
     );
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("execution.checkpointing.savepoint-dir"), "{refused}");
+    assert!(
+        refused.contains("execution.checkpointing.savepoint-dir"),
+        "{refused}"
+    );
     assert_eq!(outcome.unwrap(), JobOutcome::Stopped);
-    assert_eq!(stage.committed(), sums(100), "what came before the savepoint is committed");
+    assert_eq!(
+        stage.committed(),
+        sums(100),
+        "what came before the savepoint is committed"
+    );
     stage.end_at(150);
     let job = deploy(
         &stage,
@@ -324,17 +373,31 @@ fn a_job_whose_savepoint_cannot_be_written_goes_on() {
             (error, savepoint)
         },
     );
-    assert!(error.to_string().contains("while writing the savepoint"), "{error}");
+    assert!(
+        error.to_string().contains("while writing the savepoint"),
+        "{error}"
+    );
     assert!(Path::new(&savepoint).is_dir());
     assert_eq!(outcome.unwrap(), JobOutcome::Finished);
     assert_eq!(stage.committed(), sums(300));
 }
 
 /// Runs a job until some checkpoints are complete, then cancels it.
-fn run_some(stage: &SharedStage, options: &[(&'static str, String)], resume: bool) -> Vec<JobEvent> {
-    let texts: Vec<(&str, &str)> = options.iter().map(|(key, value)| (*key, value.as_str())).collect();
+fn run_some(
+    stage: &SharedStage,
+    options: &[(&'static str, String)],
+    resume: bool,
+) -> Vec<JobEvent> {
+    let texts: Vec<(&str, &str)> = options
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
     let job = prepare(stage, SUMS, &texts).unwrap();
-    let job = if resume { job.resume(None) } else { job.deploy(None) };
+    let job = if resume {
+        job.resume(None)
+    } else {
+        job.deploy(None)
+    };
     let (job, events) = listen(job.unwrap());
     let cancel = job.cancel_flag();
     job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 4, Ordering::SeqCst))
@@ -348,7 +411,13 @@ fn checkpoints(directory: &Path) -> Vec<u64> {
     let entries = std::fs::read_dir(directory.join("checkpoints")).unwrap();
     let complete = entries.map(|entry| entry.unwrap().path());
     let complete = complete.filter(|path| path.join("manifest.json").exists());
-    let number = |path: std::path::PathBuf| path.file_name()?.to_str()?.strip_prefix("chk-")?.parse().ok();
+    let number = |path: std::path::PathBuf| {
+        path.file_name()?
+            .to_str()?
+            .strip_prefix("chk-")?
+            .parse()
+            .ok()
+    };
     let mut numbers: Vec<u64> = complete.filter_map(number).collect();
     numbers.sort_unstable();
     numbers
@@ -368,18 +437,31 @@ fn a_new_run_over_old_checkpoints_counts_on_and_leaves_them_alone_and_resume_goe
     assert_eq!(before.len(), 2);
     let events = run_some(&second, &options, false);
     let text = events[0].to_string();
-    assert!(text.contains("starts from the beginning; checkpoints go to"), "{text}");
-    assert!(text.contains("2 checkpoints of an earlier run are there and left alone"), "{text}");
+    assert!(
+        text.contains("starts from the beginning; checkpoints go to"),
+        "{text}"
+    );
+    assert!(
+        text.contains("2 checkpoints of an earlier run are there and left alone"),
+        "{text}"
+    );
     let after = checkpoints(directory.path());
     assert_eq!(after[..2], before);
     assert!(after.len() == 4 && after[2] > before[1], "{after:?}");
 
     let events = run_some(&second, &options, true);
     let text = events[0].to_string();
-    assert!(text.contains(&format!("starts from checkpoint {} (", after[3])), "{text}");
+    assert!(
+        text.contains(&format!("starts from checkpoint {} (", after[3])),
+        "{text}"
+    );
     let numbers = second.committed().len() as i64;
     assert_eq!(second.committed(), sums(numbers), "each row once");
-    assert_eq!(checkpoints(directory.path()).len(), 2, "a resumed job owns its directory");
+    assert_eq!(
+        checkpoints(directory.path()).len(),
+        2,
+        "a resumed job owns its directory"
+    );
 }
 
 #[test]
@@ -390,8 +472,12 @@ fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used() {
     let stage = SharedStage::new(1_000_000, true, &[]);
     run_some(&stage, &options, false);
     let complete = checkpoints(directory.path());
-    let newest = directory.path().join(format!("checkpoints/chk-{}", complete[1]));
-    let largest = std::fs::read_dir(newest).unwrap().map(|entry| entry.unwrap().path());
+    let newest = directory
+        .path()
+        .join(format!("checkpoints/chk-{}", complete[1]));
+    let largest = std::fs::read_dir(newest)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let largest = largest
         .filter(|path| path.extension().is_some_and(|ending| ending == "arrow"))
         .max_by_key(|path| path.metadata().unwrap().len())
@@ -407,7 +493,10 @@ fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used() {
         "{unreadable}"
     );
     let started = events[1].to_string();
-    assert!(started.contains(&format!("checkpoint {} (", complete[0])), "{started}");
+    assert!(
+        started.contains(&format!("checkpoint {} (", complete[0])),
+        "{started}"
+    );
 }
 
 #[test]
@@ -420,7 +509,10 @@ fn a_checkpoint_is_deleted_by_the_job_that_claims_it_and_by_no_other() {
         let claimed = directory.path().join(format!("checkpoints/chk-{number}"));
         let mut options = options(directory.path());
         options[1].1 = path(directory.path(), "others");
-        options.push(("execution.state-recovery.path", path(directory.path(), "checkpoints")));
+        options.push((
+            "execution.state-recovery.path",
+            path(directory.path(), "checkpoints"),
+        ));
         options.push(("execution.state-recovery.claim-mode", mode.to_string()));
         run_some(&stage, &options, false);
         assert_eq!(claimed.exists(), is_kept, "{mode}");
@@ -435,10 +527,16 @@ fn state_that_no_operator_takes_up_is_refused_unless_it_may_be_dropped() {
     run_some(&stage, &options(directory.path()), false);
     let plain = "INSERT INTO s SELECT n, n FROM t WHERE n >= 0";
     let mut options = options(directory.path());
-    options.push(("execution.state-recovery.path", path(directory.path(), "checkpoints")));
+    options.push((
+        "execution.state-recovery.path",
+        path(directory.path(), "checkpoints"),
+    ));
     let refused = deploy(&stage, plain, &options).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::User);
-    assert!(refused.to_string().contains("belongs to another job"), "{refused}");
+    assert!(
+        refused.to_string().contains("belongs to another job"),
+        "{refused}"
+    );
     options.push((
         "execution.state-recovery.ignore-unclaimed-state",
         "true".to_string(),
