@@ -65,6 +65,45 @@ impl OptionSpec {
 
 const PHASES: OptionType = OptionType::Enum(&["AUTO", "ONE_PHASE", "TWO_PHASE"]);
 
+const RESTART_STRATEGIES: OptionType = OptionType::Enum(&[
+    "none",
+    "off",
+    "disable",
+    "fixed-delay",
+    "fixeddelay",
+    "failure-rate",
+    "failurerate",
+    "exponential-delay",
+    "exponentialdelay",
+]);
+
+/// Keys by which Flink's older versions call an option, and its key now.
+const OLD_KEYS: &[(&str, &str)] = &[
+    ("execution.savepoint.path", "execution.state-recovery.path"),
+    (
+        "execution.savepoint.ignore-unclaimed-state",
+        "execution.state-recovery.ignore-unclaimed-state",
+    ),
+    (
+        "execution.savepoint-restore-mode",
+        "execution.state-recovery.claim-mode",
+    ),
+    ("restart-strategy", "restart-strategy.type"),
+    ("state.checkpoints.dir", "execution.checkpointing.dir"),
+    (
+        "state.checkpoints.num-retained",
+        "execution.checkpointing.num-retained",
+    ),
+    (
+        "state.backend.incremental",
+        "execution.checkpointing.incremental",
+    ),
+    (
+        "state.savepoints.dir",
+        "execution.checkpointing.savepoint-dir",
+    ),
+];
+
 /// The options of a session: what `SET 'key' = 'value'` and `-D key=value` accept.
 pub const SESSION_OPTIONS: &[OptionSpec] = &[
     OptionSpec::new(
@@ -281,7 +320,12 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
     ),
     OptionSpec::new(
         "execution.checkpointing.mode",
-        OptionType::Enum(&["EXACTLY_ONCE", "AT_LEAST_ONCE", "exactly_once", "at_least_once"]),
+        OptionType::Enum(&[
+            "EXACTLY_ONCE",
+            "AT_LEAST_ONCE",
+            "exactly_once",
+            "at_least_once",
+        ]),
         Some("EXACTLY_ONCE"),
         "Whether a row counts once after a restore, or may count twice so that no channel waits for another at a barrier.",
     ),
@@ -335,7 +379,97 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "execution.state-recovery.path",
         OptionType::Text,
         None,
-        "A checkpoint to start from: its directory, or the directory above it for the latest.",
+        "What to start from: the directory of a checkpoint, the one above it for the latest, or a savepoint.",
+    ),
+    OptionSpec::new(
+        "execution.state-recovery.claim-mode",
+        OptionType::Enum(&["NO_CLAIM", "CLAIM", "no_claim", "claim"]),
+        Some("NO_CLAIM"),
+        "Whose the checkpoint of `execution.state-recovery.path` is: NO_CLAIM, the user's: it is never deleted and the first checkpoint refers to none of its files; CLAIM, the job's: it is deleted when newer ones have taken its place.",
+    ),
+    OptionSpec::new(
+        "execution.state-recovery.ignore-unclaimed-state",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether state of `execution.state-recovery.path` that no operator of the job takes up may be dropped; else the job does not start.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.savepoint-dir",
+        OptionType::Text,
+        None,
+        "Where savepoints go for which no directory is given.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.type",
+        RESTART_STRATEGIES,
+        None,
+        "Whether and when a failed job starts again; without it exponential-delay where there are checkpoints, else none.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.fixed-delay.attempts",
+        OptionType::Integer,
+        Some("1"),
+        "With fixed-delay: how often the job is started again before it fails.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.fixed-delay.delay",
+        OptionType::Duration,
+        Some("1 s"),
+        "With fixed-delay: the time before each restart.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        OptionType::Integer,
+        Some("1"),
+        "With failure-rate: the job fails when more failures than these fall into the interval.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.failure-rate.failure-rate-interval",
+        OptionType::Duration,
+        Some("1 min"),
+        "With failure-rate: that interval.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.failure-rate.delay",
+        OptionType::Duration,
+        Some("1 s"),
+        "With failure-rate: the time before each restart.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.initial-backoff",
+        OptionType::Duration,
+        Some("1 s"),
+        "With exponential-delay: the time before the first restart.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.max-backoff",
+        OptionType::Duration,
+        Some("1 min"),
+        "With exponential-delay: the longest time before a restart.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.backoff-multiplier",
+        OptionType::Double,
+        Some("1.5"),
+        "With exponential-delay: by what the time grows with each failure.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.reset-backoff-threshold",
+        OptionType::Duration,
+        Some("1 h"),
+        "With exponential-delay: after so long without a failure the time is the first one again.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.jitter-factor",
+        OptionType::Double,
+        Some("0.1"),
+        "With exponential-delay: the share of the time that chance adds or takes.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+        OptionType::Text,
+        Some("infinite"),
+        "With exponential-delay: how often the job is started again before it fails; the count starts over with the time.",
     ),
     OptionSpec::new(
         "volley.batch.rows",
@@ -461,6 +595,13 @@ impl SessionConfig {
             .expect("checked when it was set; defaults are numbers")
     }
 
+    /// The value of a DOUBLE option with a default.
+    pub fn double(&self, key: &str) -> f64 {
+        self.get(key)
+            .and_then(|text| text.parse().ok())
+            .expect("checked when it was set; defaults are numbers")
+    }
+
     /// The value of a duration option with a default.
     pub fn duration(&self, key: &str) -> Duration {
         self.get(key)
@@ -537,6 +678,12 @@ const RANGES: &[(&str, i64, i64)] = &[
         0,
         i64::MAX,
     ),
+    ("restart-strategy.fixed-delay.attempts", 0, i64::MAX),
+    (
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        1,
+        i64::MAX,
+    ),
 ];
 
 fn check_range(key: &str, value: &str) -> Result<()> {
@@ -554,13 +701,6 @@ fn check_range(key: &str, value: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
-
-/// Old keys of options with those that took their place.
-const OLD_KEYS: &[(&str, &str)] = &[
-    ("state.checkpoints.dir", "execution.checkpointing.dir"),
-    ("state.checkpoints.num-retained", "execution.checkpointing.num-retained"),
-    ("state.backend.incremental", "execution.checkpointing.incremental"),
-];
 
 fn current_key(key: &str) -> &str {
     let renamed = OLD_KEYS.iter().find(|(old, _)| *old == key);

@@ -167,7 +167,8 @@ impl BlobStore for LocalBlobs {
         for entry in entries.flatten() {
             let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
             if is_unfinished {
-                fs::remove_file(entry.path()).map_err(|error| cannot("remove", &entry.path(), &error))?;
+                fs::remove_file(entry.path())
+                    .map_err(|error| cannot("remove", &entry.path(), &error))?;
             }
         }
         // An empty directory is no blob.

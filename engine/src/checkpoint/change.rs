@@ -231,7 +231,10 @@ fn without(tables: KeyedTables, replaced: &Replaced) -> Result<KeyedTables> {
             .iter()
             .map(|batch| retain(batch, |hash| !replaced.contains(hash)))
             .collect::<Result<Vec<_>>>()?;
-        let batches: Vec<_> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+        let batches: Vec<_> = batches
+            .into_iter()
+            .filter(|batch| batch.num_rows() > 0)
+            .collect();
         if !batches.is_empty() {
             kept.insert(name, batches);
         }

@@ -88,10 +88,7 @@ impl CheckpointReader {
     }
 
     /// The newest checkpoint of a directory of checkpoints that is complete and undamaged; `None` where there is none at all.
-    pub fn latest(
-        blobs: Arc<dyn BlobStore>,
-        max_parallelism: Option<u16>,
-    ) -> Result<Option<Self>> {
+    pub fn latest(blobs: Arc<dyn BlobStore>, max_parallelism: Option<u16>) -> Result<Option<Self>> {
         let mut warnings = Vec::new();
         for id in complete_checkpoints(&*blobs)? {
             let directory = format!("chk-{id}/");
@@ -124,7 +121,12 @@ impl CheckpointReader {
         max_parallelism: Option<u16>,
     ) -> Result<Result<Self, Damage>> {
         let path = format!("{directory}{MANIFEST}");
-        let location = format!("{}/{}", blobs.location(), directory.trim_end_matches('/'));
+        let root = blobs.location();
+        let location = format!(
+            "{}/{}",
+            root.trim_end_matches('/'),
+            directory.trim_end_matches('/')
+        );
         let file = format!("{}/{path}", blobs.location());
         let Some(text) = blobs.get(&path)? else {
             let missing = format!("{file} is not there: the checkpoint is not complete");
@@ -187,6 +189,35 @@ impl CheckpointReader {
         })
     }
 
+    /// Removes it, and those of its files that no other checkpoint of its directory names.
+    pub(super) fn remove(&self) -> Result<()> {
+        let blobs = &*self.source.blobs;
+        let own = self.manifest.checkpoint.0;
+        let mut named = BTreeSet::new();
+        for id in complete_checkpoints(blobs)?
+            .into_iter()
+            .filter(|id| *id != own)
+        {
+            let text = blobs
+                .get(&format!("chk-{id}/{MANIFEST}"))?
+                .unwrap_or_default();
+            match Manifest::from_json(&text) {
+                Ok(other) => named.extend(other.files.into_keys()),
+                // What it names is not known.
+                Err(_) => return Ok(()),
+            }
+        }
+        blobs.delete(&format!("{}{MANIFEST}", self.source.moved_to))?;
+        let files = self
+            .manifest
+            .files
+            .keys()
+            .filter(|file| !named.contains(*file));
+        files
+            .into_iter()
+            .try_for_each(|file| blobs.delete(&self.source.path(file)))
+    }
+
     fn keyed_rows(&self, operator: &OperatorManifest) -> Result<bool> {
         let rows: u64 = operator.segments.iter().map(|segment| segment.rows()).sum();
         if operator.segments.len() < 2 || rows == 0 {
@@ -196,7 +227,11 @@ impl CheckpointReader {
         const SHARES: usize = 64;
         let mut reader = SegmentsReader::of(&self.source, &operator.segments);
         for index in 0..SHARES {
-            if !reader.read(KeySpan::ALL.share(index, SHARES))?.tables.is_empty() {
+            if !reader
+                .read(KeySpan::ALL.share(index, SHARES))?
+                .tables
+                .is_empty()
+            {
                 return Ok(true);
             }
         }
@@ -305,7 +340,11 @@ fn verify(source: &DataSource, manifest: &Manifest) -> Result<Option<Damage>> {
 
 /// The lengths of the files in the directories that a checkpoint refers to.
 fn lengths(source: &DataSource, manifest: &Manifest) -> Result<BTreeMap<String, u64>> {
-    let paths: Vec<String> = manifest.files.keys().map(|file| source.path(file)).collect();
+    let paths: Vec<String> = manifest
+        .files
+        .keys()
+        .map(|file| source.path(file))
+        .collect();
     let directories: BTreeSet<&str> = paths
         .iter()
         .map(|path| path.rsplit_once('/').map_or("", |(directory, _)| directory))

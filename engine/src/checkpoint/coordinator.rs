@@ -224,7 +224,9 @@ fn forget_replaced(
     let reports = queue.iter_mut().filter(|(of, _)| settled(*of));
     for (_, state) in reports.rev() {
         state.retain(|(uid, _)| !whole.contains(uid));
-        let replaces = state.iter().filter(|(_, snapshot)| snapshot.changed.is_none());
+        let replaces = state
+            .iter()
+            .filter(|(_, snapshot)| snapshot.changed.is_none());
         whole.extend(replaces.map(|(uid, _)| uid.clone()));
     }
 }
@@ -287,18 +289,27 @@ mod tests {
         let mut coordinator = CheckpointCoordinator::new(&[KeySpan::ALL], CheckpointId(0));
         let mut whole = JobSnapshot::empty();
         let id = coordinator.trigger().unwrap();
-        let first = coordinator.acknowledge(0, id, state("a", None, &[1, 2, 3])).unwrap();
+        let first = coordinator
+            .acknowledge(0, id, state("a", None, &[1, 2, 3]))
+            .unwrap();
         coordinator.give_back(first);
         let id = coordinator.trigger().unwrap();
         coordinator.abort();
-        assert!(coordinator.trigger().is_none(), "its barrier is still under way");
+        assert!(
+            coordinator.trigger().is_none(),
+            "its barrier is still under way"
+        );
         let changed = state("a", Some(vec![2, 4]), &[4]);
         assert!(coordinator.acknowledge(0, id, changed).is_none());
         let id = coordinator.trigger().unwrap();
-        let third = coordinator.acknowledge(0, id, state("a", Some(vec![5]), &[5])).unwrap();
+        let third = coordinator
+            .acknowledge(0, id, state("a", Some(vec![5]), &[5]))
+            .unwrap();
         assert_eq!(fold(&mut whole, &third), [1, 3, 4, 5]);
         let id = coordinator.trigger().unwrap();
-        let fourth = coordinator.acknowledge(0, id, state("a", Some(vec![1]), &[])).unwrap();
+        let fourth = coordinator
+            .acknowledge(0, id, state("a", Some(vec![1]), &[]))
+            .unwrap();
         assert_eq!(fold(&mut whole, &fourth), [3, 4, 5]);
     }
 
@@ -311,12 +322,16 @@ mod tests {
         let id = coordinator.trigger().unwrap();
         coordinator.acknowledge(0, id, state("a", None, &[1]));
         coordinator.task_ended(0, state("a", Some(vec![1, 2]), &[2]));
-        let contents = coordinator.acknowledge(1, id, state("a", None, &[high])).unwrap();
+        let contents = coordinator
+            .acknowledge(1, id, state("a", None, &[high]))
+            .unwrap();
         assert_eq!(fold(&mut whole, &contents), [1, high]);
         for key in [high + 1, high + 2] {
             // This instance gives everything, the one that has ended nothing new: its keys stand.
             let id = coordinator.trigger().unwrap();
-            let contents = coordinator.acknowledge(1, id, state("a", None, &[key])).unwrap();
+            let contents = coordinator
+                .acknowledge(1, id, state("a", None, &[key]))
+                .unwrap();
             assert_eq!(fold(&mut whole, &contents), [2, key]);
         }
     }

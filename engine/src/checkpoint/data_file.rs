@@ -242,5 +242,8 @@ pub(super) fn decode_table(bytes: Bytes) -> Result<Vec<RecordBatch>> {
 /// The hashes of [`DataWriter::keys`].
 pub(super) fn decode_keys(bytes: &[u8]) -> Vec<u64> {
     let (hashes, _) = bytes.as_chunks::<8>();
-    hashes.iter().map(|hash| u64::from_le_bytes(*hash)).collect()
+    hashes
+        .iter()
+        .map(|hash| u64::from_le_bytes(*hash))
+        .collect()
 }

@@ -109,7 +109,10 @@ impl Segment {
 
     /// Rows of all tables.
     pub fn rows(&self) -> u64 {
-        let tables = self.buckets.iter().flat_map(|bucket| bucket.tables.values());
+        let tables = self
+            .buckets
+            .iter()
+            .flat_map(|bucket| bucket.tables.values());
         tables.map(|piece| piece.rows).sum()
     }
 
@@ -168,8 +171,8 @@ impl Manifest {
     /// The manifest that [`Manifest::to_json`] wrote; else what is wrong with it.
     pub(super) fn from_json(text: &[u8]) -> Result<Self, ManifestFault> {
         let damaged = |what: String| ManifestFault::Damaged(what);
-        let value: serde_json::Value =
-            serde_json::from_slice(text).map_err(|error| damaged(format!("is no JSON: {error}")))?;
+        let value: serde_json::Value = serde_json::from_slice(text)
+            .map_err(|error| damaged(format!("is no JSON: {error}")))?;
         match value.get("version").and_then(serde_json::Value::as_u64) {
             Some(VERSION) => {}
             Some(other) => return Err(ManifestFault::OtherVersion(other)),
@@ -197,8 +200,10 @@ pub(super) enum ManifestFault {
 impl ManifestFault {
     pub(super) fn into_error(self, file: &str) -> Error {
         match self {
-            ManifestFault::Damaged(what) => Error::external(format!("{file} is damaged: it {what}"))
-                .hint("restore an older checkpoint"),
+            ManifestFault::Damaged(what) => {
+                Error::external(format!("{file} is damaged: it {what}"))
+                    .hint("restore an older checkpoint")
+            }
             ManifestFault::OtherVersion(version) => Error::user(format!(
                 "{file} has layout version {version}; this build reads version {VERSION}"
             ))

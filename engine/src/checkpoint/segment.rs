@@ -27,7 +27,9 @@ pub(super) fn write_change(
     bounds: KeySpan,
 ) -> Result<Segment> {
     let mut segment = SegmentWriter::new(checkpoint, &change.replaced.spans);
-    let count = change.size_bytes().div_ceil(writer.sizes.bucket_bytes.max(1));
+    let count = change
+        .size_bytes()
+        .div_ceil(writer.sizes.bucket_bytes.max(1));
     let count = count.min(bounds.width() as usize);
     if count <= 1 {
         segment.bucket(writer, bounds, &change.replaced.keys, &change.tables)?;
@@ -41,7 +43,11 @@ pub(super) fn write_change(
     for index in 0..count {
         let mut tables = KeyedTables::new();
         for (name, dealt) in &dealt {
-            tables.extend(dealt.bucket(index)?.map(|batch| ((*name).clone(), vec![batch])));
+            tables.extend(
+                dealt
+                    .bucket(index)?
+                    .map(|batch| ((*name).clone(), vec![batch])),
+            );
         }
         let span = bounds.share(index, count);
         let keys = keys_in(&change.replaced.keys, span);
@@ -247,7 +253,9 @@ impl<'a> SegmentsReader<'a> {
                     for batch in batches.iter().rev() {
                         let batch = match inside && covered.is_empty() {
                             true => batch.clone(),
-                            false => retain(batch, |hash| span.contains(hash) && !covered.contains(hash))?,
+                            false => retain(batch, |hash| {
+                                span.contains(hash) && !covered.contains(hash)
+                            })?,
                         };
                         rows.extend((batch.num_rows() > 0).then_some(batch));
                     }
@@ -297,15 +305,22 @@ impl<'a> SegmentsReader<'a> {
         writer: &mut DataWriter<'_>,
         stopped: &dyn Fn() -> bool,
     ) -> Result<Segment> {
-        let spans = self.segments.iter().flat_map(|segment| segment.whole.clone());
+        let spans = self
+            .segments
+            .iter()
+            .flat_map(|segment| segment.whole.clone());
         let whole = joined(spans.collect());
         let latest = self.segments.iter().map(|segment| segment.checkpoint).max();
         let mut merged = SegmentWriter::new(latest.unwrap_or(CheckpointId(0)), &whole);
         let bytes: u64 = self.segments.iter().map(|segment| segment.bytes).sum();
-        let count = (bytes as usize).div_ceil(writer.sizes.bucket_bytes.max(1)).max(1);
+        let count = (bytes as usize)
+            .div_ceil(writer.sizes.bucket_bytes.max(1))
+            .max(1);
         for index in 0..count {
             if stopped() {
-                return Err(Error::internal("the job has ended while its checkpoints were merged"));
+                return Err(Error::internal(
+                    "the job has ended while its checkpoints were merged",
+                ));
             }
             let span = KeySpan::ALL.share(index, count);
             let change = self.read(span)?;
@@ -335,7 +350,9 @@ impl Covered {
     fn add(&mut self, keys: &[u64], spans: &[KeySpan]) {
         for key in keys {
             let (hash, same) = (spread(*key), |other: &u64| other == key);
-            self.keys.entry(hash, same, |key| spread(*key)).or_insert(*key);
+            self.keys
+                .entry(hash, same, |key| spread(*key))
+                .or_insert(*key);
         }
         self.spans.extend_from_slice(spans);
     }

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::change::{Change, KeySpan};
-use super::checkpoint_reader::{CheckpointReader, checkpoint_number};
-use super::contents::{CheckpointContents, ChangeSource, OperatorContents};
+use super::checkpoint_reader::{CheckpointReader, checkpoint_number, complete_checkpoints};
+use super::contents::{ChangeSource, CheckpointContents, OperatorContents};
 use super::data_file::{DataWriter, FileSizes};
 use super::manifest::{MANIFEST, Manifest, ManifestFault, OperatorManifest, Segment};
 use super::merge::{self, MergePlan, Merged};
 use super::segment::{SegmentWriter, write_change};
 use super::{JobSnapshot, SnapshotReader};
-use crate::blobs::{BlobInfo, BlobStore};
+use crate::blobs::{BlobInfo, BlobStore, open_blobs};
 use crate::error::{Error, Result};
 use crate::state::TableScope;
 use crate::stream::{CheckpointId, KeyGroupRange};
@@ -37,6 +37,9 @@ pub struct StorageOptions {
     pub incremental: bool,
     /// Names of operators by stable id, for people who read a manifest.
     pub names: BTreeMap<String, String>,
+    /// Checkpoints in the directory from this one on are the job's own and go when newer ones have taken their place; those before it are
+    /// somebody else's, and stay.
+    pub owned_from: CheckpointId,
     /// Part of the names of data files: no two writers have the same, so that neither writes over a file of the other.
     pub writer: String,
 }
@@ -44,12 +47,12 @@ pub struct StorageOptions {
 /// What the state of a job began from.
 #[derive(Clone)]
 pub enum StartedFrom {
-    /// Nothing. Checkpoints that are there already are not this job's: they are left alone.
+    /// Nothing.
     Nothing,
-    /// A checkpoint of the same directory, which goes over to the job with those before it: checkpoints may refer to their
-    /// files, and they are removed when their time has come.
+    /// A checkpoint of the same directory, which goes over to the job: new ones may refer to its files, and it is removed when its time
+    /// has come.
     Claimed(Arc<CheckpointReader>),
-    /// A checkpoint or savepoint that stays somebody else's: what is needed of it is copied into the first checkpoint.
+    /// A checkpoint or savepoint that stays as it is: what is needed of it is copied into the first checkpoint.
     Copied(Arc<dyn SnapshotReader>),
 }
 
@@ -83,6 +86,8 @@ pub struct CheckpointStorage {
     /// Directories in which files may lie that nobody names.
     unclean: BTreeSet<u64>,
     last: CheckpointId,
+    /// A checkpoint of another directory that the job has taken over.
+    elsewhere: Option<Arc<CheckpointReader>>,
     /// Counts sets of files, whose names must differ.
     sets: u64,
     merging: bool,
@@ -115,31 +120,72 @@ impl CheckpointStorage {
             suspect: BTreeMap::new(),
             unclean: BTreeSet::new(),
             last: CheckpointId(0),
+            elsewhere: None,
             sets: 0,
             merging: false,
             warnings: Vec::new(),
         };
-        let mut claimed = None;
+        let (mut restored, mut claimed) = (None, None);
         match started_from {
             StartedFrom::Nothing => {}
             StartedFrom::Claimed(reader) => {
                 claimed = Some(reader.checkpoint());
+                restored = claimed;
                 storage.last = reader.checkpoint();
                 storage.operators = reader.manifest().operators.clone();
                 storage.lengths = reader.manifest().files.clone();
             }
             StartedFrom::Copied(reader) => {
+                restored = Some(reader.checkpoint());
                 storage.last = reader.checkpoint();
                 storage.base = Some(reader);
             }
         }
-        storage.take_stock(blobs, claimed)?;
+        storage.take_stock(blobs, restored, claimed)?;
         Ok(storage)
     }
 
     /// The number from which checkpoints count on: no checkpoint in the directory has a higher one.
     pub fn last(&self) -> CheckpointId {
         self.last
+    }
+
+    /// Takes over a checkpoint of another directory: it is removed once the job has as many of its own as it keeps.
+    pub fn claim_elsewhere(&mut self, checkpoint: Arc<CheckpointReader>) {
+        self.elsewhere = Some(checkpoint);
+    }
+
+    /// The complete checkpoints in a directory with their own directories, and the highest number there, also of those that are not
+    /// complete.
+    pub fn present(directory: &str) -> Result<(Vec<(CheckpointId, String)>, CheckpointId)> {
+        let blobs = open_blobs(directory)?;
+        let all = blobs.list("")?;
+        let highest = all.iter().filter_map(|blob| directory_of(&blob.path)).max();
+        let complete = complete_checkpoints(&*blobs)?.into_iter().rev();
+        let complete = complete.map(|id| (CheckpointId(id), location(&*blobs, id)));
+        Ok((complete.collect(), CheckpointId(highest.unwrap_or(0))))
+    }
+
+    /// Copies what a reader gives to a directory, as a checkpoint that stands by itself.
+    pub fn copy(
+        reader: Arc<dyn SnapshotReader>,
+        directory: &str,
+        job: &str,
+        max_parallelism: u16,
+    ) -> Result<WrittenCheckpoint> {
+        let blobs = open_blobs(directory)?;
+        let options = StorageOptions {
+            job: job.to_string(),
+            max_parallelism,
+            retained: 1,
+            incremental: false,
+            names: BTreeMap::new(),
+            owned_from: CheckpointId(u64::MAX),
+            writer: "copy".to_string(),
+        };
+        let contents = CheckpointContents::unchanged(&*reader, max_parallelism)?;
+        let mut storage = Self::open(&*blobs, options, StartedFrom::Copied(reader))?;
+        storage.write(&*blobs, &contents)
     }
 
     /// Smaller files, parts and buckets, for tests.
@@ -177,14 +223,15 @@ impl CheckpointStorage {
                 let new: u64 = set.files.values().sum();
                 let full_bytes = set.manifest.full_bytes();
                 let files = set.manifest.files;
-                self.history.insert(checkpoint.0, files.keys().cloned().collect());
+                self.history
+                    .insert(checkpoint.0, files.keys().cloned().collect());
                 self.lengths.extend(files);
                 self.operators = set.manifest.operators;
                 self.base = None;
                 self.retire(blobs);
                 Ok(WrittenCheckpoint {
                     checkpoint,
-                    location: format!("{}/chk-{checkpoint}", blobs.location()),
+                    location: location(blobs, checkpoint.0),
                     bytes: new + manifest_bytes,
                     full_bytes,
                 })
@@ -218,18 +265,20 @@ impl CheckpointStorage {
     /// Takes up a merge: the next checkpoint names its files. A failed one is tried again later.
     pub fn install(&mut self, blobs: &dyn BlobStore, merged: Result<Merged>) {
         self.merging = false;
-        self.unclean.extend(self.history.last_key_value().map(|(id, _)| *id));
+        self.unclean
+            .extend(self.history.last_key_value().map(|(id, _)| *id));
         match merged {
             Ok(merged) => self.lay_in(merged),
-            Err(error) => self
-                .warnings
-                .push(format!("segments of checkpoints could not be merged: {error}")),
+            Err(error) => self.warnings.push(format!(
+                "segments of checkpoints could not be merged: {error}"
+            )),
         }
         self.clean(blobs);
     }
 
     fn lay_in(&mut self, merged: Merged) {
-        self.unclean.extend(merged.files.keys().filter_map(|file| directory_of(file)));
+        self.unclean
+            .extend(merged.files.keys().filter_map(|file| directory_of(file)));
         let Some(operator) = self.operators.get_mut(&merged.plan.uid) else {
             return;
         };
@@ -262,7 +311,10 @@ impl CheckpointStorage {
     /// A beginning of file names that was not used before.
     fn next_set(&mut self, checkpoint: u64) -> String {
         self.sets += 1;
-        format!("chk-{checkpoint}/data-{}-{}", self.options.writer, self.sets)
+        format!(
+            "chk-{checkpoint}/data-{}-{}",
+            self.options.writer, self.sets
+        )
     }
 
     fn write_files(
@@ -289,7 +341,9 @@ impl CheckpointStorage {
         for file in named {
             let length = files.get(&file).or_else(|| self.lengths.get(&file));
             let length = *length.ok_or_else(|| {
-                Error::internal(format!("nothing is known of {file}, which a checkpoint names"))
+                Error::internal(format!(
+                    "nothing is known of {file}, which a checkpoint names"
+                ))
             })?;
             manifest.files.insert(file, length);
         }
@@ -366,7 +420,8 @@ impl CheckpointStorage {
             return Ok(());
         }
         let prefix = self.next_set(checkpoint.0);
-        let (segment, written) = merge::merge(blobs, &operator.segments, &prefix, self.sizes, &|| false)?;
+        let (segment, written) =
+            merge::merge(blobs, &operator.segments, &prefix, self.sizes, &|| false)?;
         operator.segments = match segment.buckets.is_empty() {
             true => Vec::new(),
             false => vec![segment],
@@ -376,7 +431,12 @@ impl CheckpointStorage {
     }
 
     /// What is in the store already: which checkpoints are this job's, and what nobody names.
-    fn take_stock(&mut self, blobs: &dyn BlobStore, claimed: Option<CheckpointId>) -> Result<()> {
+    fn take_stock(
+        &mut self,
+        blobs: &dyn BlobStore,
+        restored: Option<CheckpointId>,
+        claimed: Option<CheckpointId>,
+    ) -> Result<()> {
         let mut named = BTreeSet::new();
         let mut found: BTreeMap<u64, Vec<BlobInfo>> = BTreeMap::new();
         for blob in blobs.list("")? {
@@ -408,11 +468,17 @@ impl CheckpointStorage {
                 }
             };
             named.extend(files.iter().cloned());
-            match claimed {
-                Some(claimed) if own && *id <= claimed.0 => drop(self.history.insert(*id, files)),
-                Some(_) if own => drop(self.suspect.insert(*id, files)),
-                _ => {}
+            let id = CheckpointId(*id);
+            if !own || id < self.options.owned_from && Some(id) != claimed {
+                continue;
             }
+            // Had it been whole, it would have been restored.
+            let is_doubtful = restored.is_some_and(|restored| id > restored);
+            let kept = match is_doubtful {
+                true => &mut self.suspect,
+                false => &mut self.history,
+            };
+            kept.insert(id.0, files);
         }
         if may_clean {
             for (id, blobs_of) in found {
@@ -428,7 +494,15 @@ impl CheckpointStorage {
     }
 
     fn retire(&mut self, blobs: &dyn BlobStore) {
-        self.remove_all_but(blobs, self.options.retained.max(1));
+        let retained = self.options.retained.max(1);
+        self.remove_all_but(blobs, retained);
+        if self.history.len() < retained {
+            return;
+        }
+        if let Some(Err(error)) = self.elsewhere.take().map(|checkpoint| checkpoint.remove()) {
+            self.warnings
+                .push(format!("a checkpoint that was taken over stays: {error}"));
+        }
     }
 
     /// Manifests first: what has lost some of its files must not look whole.
@@ -438,12 +512,17 @@ impl CheckpointStorage {
         for id in old.into_iter().rev() {
             match blobs.delete(&format!("chk-{id}/{MANIFEST}")) {
                 Ok(()) => files.extend(self.history.remove(&id).unwrap_or_default()),
-                Err(error) => self.warnings.push(format!("an old checkpoint stays: {error}")),
+                Err(error) => self
+                    .warnings
+                    .push(format!("an old checkpoint stays: {error}")),
             }
         }
         let newest = self.history.last_key_value().map(|(id, _)| *id);
         let doubtful: Vec<u64> = self.suspect.keys().copied().collect();
-        for id in doubtful.into_iter().filter(|id| Some(*id) < newest || kept == 0) {
+        for id in doubtful
+            .into_iter()
+            .filter(|id| Some(*id) < newest || kept == 0)
+        {
             if blobs.delete(&format!("chk-{id}/{MANIFEST}")).is_ok() {
                 files.extend(self.suspect.remove(&id).unwrap_or_default());
             }
@@ -451,7 +530,8 @@ impl CheckpointStorage {
         let named: BTreeSet<String> = self.named().into_iter().map(str::to_string).collect();
         for file in files.iter().filter(|file| !named.contains(*file)) {
             if let Err(error) = blobs.delete(file) {
-                self.warnings.push(format!("a file of an old checkpoint stays: {error}"));
+                self.warnings
+                    .push(format!("a file of an old checkpoint stays: {error}"));
                 self.unclean.extend(directory_of(file));
             }
         }
@@ -485,7 +565,10 @@ impl CheckpointStorage {
         let is_known = self.history.contains_key(&id) || self.suspect.contains_key(&id);
         if !is_known && left.iter().any(|blob| blob.path == manifest) {
             // Written although the store said that it failed, by this writer or another one.
-            let own = left.iter().map(|blob| &blob.path).filter(|path| self.is_mine(path));
+            let own = left
+                .iter()
+                .map(|blob| &blob.path)
+                .filter(|path| self.is_mine(path));
             let own: BTreeSet<String> = own.cloned().collect();
             let text = blobs.get(&manifest)?.unwrap_or_default();
             let is_mine = match Manifest::from_json(&text) {
@@ -509,6 +592,14 @@ impl CheckpointStorage {
         let own = format!("data-{}-", self.options.writer);
         is_data_file(path) && (name.starts_with(&own) || self.lengths.contains_key(path))
     }
+}
+
+/// The directory of a checkpoint, as a path or URL.
+pub(super) fn location(blobs: &dyn BlobStore, checkpoint: u64) -> String {
+    format!(
+        "{}/chk-{checkpoint}",
+        blobs.location().trim_end_matches('/')
+    )
 }
 
 /// Puts the manifest, if all files are where they should be. Gives its length.

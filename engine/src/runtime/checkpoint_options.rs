@@ -128,11 +128,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stays_of_a_job_that_ended_is_as_in_flink_but_for_the_last_checkpoint_of_one_that_finished() {
+    fn what_stays_of_a_job_that_ended_is_as_in_flink_but_for_the_last_checkpoint_of_one_that_finished()
+     {
         use CheckpointRetention::*;
         let kept = |end| {
-            [NoExternalizedCheckpoints, DeleteOnCancellation, RetainOnCancellation]
-                .map(|retention| retention.kept(end))
+            [
+                NoExternalizedCheckpoints,
+                DeleteOnCancellation,
+                RetainOnCancellation,
+            ]
+            .map(|retention| retention.kept(end))
         };
         assert_eq!(kept(JobEnd::Finished), [Some(1), Some(1), Some(1)]);
         assert_eq!(kept(JobEnd::Cancelled), [Some(0), Some(0), None]);
@@ -144,13 +149,19 @@ mod tests {
         let mut config = SessionConfig::default();
         config.set("state.checkpoints.dir", "/c").unwrap();
         config.set("state.backend.incremental", "true").unwrap();
-        config.set("execution.checkpointing.interval", "1 s").unwrap();
+        config
+            .set("execution.checkpointing.interval", "1 s")
+            .unwrap();
         let options = CheckpointOptions::from_config(&config).unwrap();
         assert_eq!(options.directory.as_deref(), Some("/c"));
         assert!(options.incremental && options.after_tasks_finish);
         assert_eq!(options.timeout, Duration::from_secs(600));
-        config.set("execution.checkpointing.max-concurrent-checkpoints", "2").unwrap();
-        let error = CheckpointOptions::from_config(&config).unwrap_err().to_string();
+        config
+            .set("execution.checkpointing.max-concurrent-checkpoints", "2")
+            .unwrap();
+        let error = CheckpointOptions::from_config(&config)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("max-concurrent-checkpoints"), "{error}");
     }
 }

@@ -83,9 +83,9 @@ impl CheckpointWriter {
         match self.results.recv_timeout(time) {
             Ok(written) => Ok(Some(written)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
-                Err(Error::internal("the thread that writes checkpoints has ended"))
-            }
+            Err(RecvTimeoutError::Disconnected) => Err(Error::internal(
+                "the thread that writes checkpoints has ended",
+            )),
         }
     }
 
@@ -112,7 +112,10 @@ impl Drop for CheckpointWriter {
         self.commands = None;
         let latest = Instant::now() + PATIENCE;
         loop {
-            match self.results.recv_timeout(latest.saturating_duration_since(Instant::now())) {
+            match self
+                .results
+                .recv_timeout(latest.saturating_duration_since(Instant::now()))
+            {
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return,
                 Err(RecvTimeoutError::Disconnected) => break,

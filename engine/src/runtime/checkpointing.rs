@@ -69,7 +69,9 @@ impl Completed {
     /// Reads it back, verified.
     pub(super) fn reader(&self) -> Result<Arc<dyn SnapshotReader>> {
         Ok(match self {
-            Completed::Durable(written) => Arc::new(CheckpointReader::open(&written.location, None)?),
+            Completed::Durable(written) => {
+                Arc::new(CheckpointReader::open(&written.location, None)?)
+            }
             Completed::Held(snapshot) => Arc::new(snapshot.clone()),
         })
     }
@@ -117,6 +119,11 @@ impl Checkpointing {
             return None;
         }
         self.trigger()
+    }
+
+    /// Whether one runs, or has been given up but is still under way.
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
     }
 
     /// Starts a checkpoint now. `None` while another one runs, or when all tasks have ended.
@@ -190,11 +197,20 @@ impl Checkpointing {
                 Ok(None)
             }
             Written::Complete(written) => {
-                let running = self.running.as_ref().map(|running| running.started.elapsed());
+                let running = self
+                    .running
+                    .as_ref()
+                    .map(|running| running.started.elapsed());
                 let checkpoints = self.metrics.checkpoints();
-                checkpoints.completed(running.unwrap_or_default(), written.bytes, written.full_bytes);
+                checkpoints.completed(
+                    running.unwrap_or_default(),
+                    written.bytes,
+                    written.full_bytes,
+                );
                 self.succeeded();
-                Ok(Some(CheckpointEvent::Completed(Completed::Durable(written))))
+                Ok(Some(CheckpointEvent::Completed(Completed::Durable(
+                    written,
+                ))))
             }
             Written::Failed(error, contents) => {
                 let checkpoint = contents.checkpoint;
@@ -219,7 +235,11 @@ impl Checkpointing {
     /// for every such time, and still completes should the store come round.
     fn expire(&mut self) -> Result<Option<CheckpointEvent>> {
         let now = Instant::now();
-        let Some(running) = self.running.as_mut().filter(|running| running.deadline <= now) else {
+        let Some(running) = self
+            .running
+            .as_mut()
+            .filter(|running| running.deadline <= now)
+        else {
             return Ok(None);
         };
         running.deadline = now + self.options.timeout.max(Duration::from_millis(1));
@@ -236,7 +256,11 @@ impl Checkpointing {
         self.failed(checkpoint, error)
     }
 
-    fn failed(&mut self, checkpoint: CheckpointId, error: Error) -> Result<Option<CheckpointEvent>> {
+    fn failed(
+        &mut self,
+        checkpoint: CheckpointId,
+        error: Error,
+    ) -> Result<Option<CheckpointEvent>> {
         self.failures += 1;
         self.metrics.checkpoints().failed();
         if self.failures > self.options.tolerable_failures {
@@ -246,15 +270,18 @@ impl Checkpointing {
                     self.failures, self.options.tolerable_failures
                 )));
         }
-        self.metrics.warn(format!("checkpoint {checkpoint} failed: {error}"));
+        self.metrics
+            .warn(format!("checkpoint {checkpoint} failed: {error}"));
         self.not_before = Some(Instant::now() + self.options.min_pause);
         Ok(Some(CheckpointEvent::Failed(checkpoint, error)))
     }
 
     /// All tasks have ended: the last checkpoint, before the sinks' last commit, so that whoever restores after a crash in the
-    /// middle of it commits again instead of reading again. Waits until it is durable.
-    pub(super) fn finish(&mut self) -> Result<Option<Completed>> {
-        if self.writer.is_some() && !self.options.after_tasks_finish {
+    /// middle of it commits again instead of reading again. Waits until it is durable. `None` where the options want none and it is
+    /// not asked for, or where nobody keeps it.
+    pub(super) fn finish(&mut self, is_asked_for: bool) -> Result<Option<Completed>> {
+        let is_wanted = self.writer.is_some() && self.options.after_tasks_finish;
+        if !is_wanted && !is_asked_for {
             return Ok(None);
         }
         self.drain()?;
@@ -277,7 +304,11 @@ impl Checkpointing {
 
     /// Waits for a checkpoint that is being written.
     fn drain(&mut self) -> Result<()> {
-        while self.running.as_ref().is_some_and(|running| running.is_writing) {
+        while self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.is_writing)
+        {
             self.await_writer()?;
         }
         Ok(())

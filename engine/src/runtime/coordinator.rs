@@ -6,10 +6,12 @@ use std::sync::mpsc::{Receiver as ReportReceiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::channel::Parker;
-use super::clock::Clock;
 use super::checkpointing::{CheckpointEvent, Checkpointing, Completed};
+use super::clock::Clock;
+use super::control::JobRequest;
 use super::job::JobOptions;
 use super::metrics::{JobMetrics, Progress};
+use super::stopping::{SavepointRequests, StopFlags};
 use super::task::TaskReport;
 use crate::error::{Error, Result};
 
@@ -18,6 +20,7 @@ pub(super) struct Shared {
     pub(super) requested: AtomicU64,
     pub(super) completed: AtomicU64,
     pub(super) cancel: Arc<AtomicBool>,
+    pub(super) stop: Arc<StopFlags>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: JobOptions,
 }
@@ -35,12 +38,14 @@ pub(super) struct Coordinator {
     pub(super) shared: Arc<Shared>,
     pub(super) parkers: Vec<Arc<Parker>>,
     pub(super) metrics: Arc<JobMetrics>,
+    pub(super) savepoints: SavepointRequests,
 }
 
 impl Coordinator {
     pub(super) fn run(
         &mut self,
         reports: &ReportReceiver<Report>,
+        requests: &ReportReceiver<JobRequest>,
         progress: &mut dyn FnMut(&JobMetrics, Progress),
     ) -> Result<()> {
         const TICK: Duration = Duration::from_millis(100);
@@ -58,6 +63,8 @@ impl Coordinator {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.see_checkpoints()?;
+            self.savepoints.take(requests);
+            self.begin_savepoint();
             self.trigger_when_due();
             if self.shared.cancel.load(Ordering::SeqCst) {
                 self.wake_all();
@@ -80,22 +87,46 @@ impl Coordinator {
 
     fn see_checkpoints(&mut self) -> Result<()> {
         while let Some(event) = self.checkpoints.poll()? {
-            if let CheckpointEvent::Completed(completed) = event {
-                self.complete(&completed);
+            match event {
+                CheckpointEvent::Completed(completed) => self.complete(&completed),
+                CheckpointEvent::Failed(checkpoint, error) => {
+                    self.savepoints.fail(checkpoint, error);
+                    self.wake_all();
+                }
             }
         }
         Ok(())
     }
 
     fn complete(&mut self, completed: &Completed) {
+        self.savepoints.complete(completed);
         self.metrics.count_checkpoint();
         self.shared
             .completed
             .store(completed.checkpoint().0, Ordering::SeqCst);
+        if self.savepoints.is_stop_complete() {
+            self.shared.stop.set_suspended();
+        }
         self.wake_all();
     }
 
+    /// Starts the checkpoint of a savepoint that was asked for, or ends the input of a job that is to be drained.
+    fn begin_savepoint(&mut self) {
+        if !self.checkpoints.is_running() && self.savepoints.wants_checkpoint() {
+            if let Some(checkpoint) = self.checkpoints.trigger() {
+                self.savepoints.begin(Some(checkpoint));
+                self.shared.requested.store(checkpoint.0, Ordering::SeqCst);
+            }
+        }
+        if self.savepoints.is_stopping() {
+            self.wake_all();
+        }
+    }
+
     fn trigger_when_due(&mut self) {
+        if self.savepoints.is_stopping() {
+            return;
+        }
         if let Some(checkpoint) = self.checkpoints.trigger_when_due() {
             self.shared.requested.store(checkpoint.0, Ordering::SeqCst);
             self.wake_all();

@@ -154,7 +154,8 @@ pub(super) fn operator_names(graph: &JobGraph) -> BTreeMap<String, String> {
     names
 }
 
-fn uids(graph: &JobGraph) -> BTreeSet<&str> {
+/// The stable ids of all operators of a graph.
+pub(super) fn uids(graph: &JobGraph) -> BTreeSet<&str> {
     let heads = graph
         .vertices
         .iter()

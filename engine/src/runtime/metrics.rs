@@ -5,16 +5,18 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::status::JobStatus;
 use crate::operators::OperatorMetrics;
 use crate::types::EventTime;
 
 /// The counters of all operators of a job.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct JobMetrics {
     operators: Vec<(String, Arc<OperatorMetrics>)>,
     sources: Vec<Arc<SourceMetrics>>,
     checkpoints: CheckpointMetrics,
     warnings: Mutex<Vec<String>>,
+    status: Option<Arc<JobStatus>>,
 }
 
 /// The counters of a job's checkpoints.
@@ -104,6 +106,26 @@ impl JobMetrics {
     pub(crate) fn warn(&self, warning: String) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         warnings.push(warning);
+    }
+
+    /// Counts for an attempt of this job.
+    pub(super) fn watch(&mut self, status: Arc<JobStatus>) {
+        self.status = Some(status);
+    }
+
+    /// How the job has been restarted, by Flink's metric names: `numRestarts` (and `fullRestarts`, the same), `uptime` and
+    /// `downtime` in milliseconds. Empty where nothing restarts it.
+    pub fn recovery(&self) -> BTreeMap<String, u64> {
+        let Some(status) = &self.status else {
+            return BTreeMap::new();
+        };
+        let overview = status.overview();
+        BTreeMap::from([
+            ("numRestarts".to_string(), overview.restarts),
+            ("fullRestarts".to_string(), overview.restarts),
+            ("uptime".to_string(), overview.uptime),
+            ("downtime".to_string(), overview.downtime),
+        ])
     }
 
     /// The counters by operator, in the order of the graph.

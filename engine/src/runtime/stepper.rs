@@ -14,7 +14,7 @@ use super::clock::{Clock, ManualClock};
 use super::deployment::deploy;
 use super::graph::JobGraph;
 use super::metrics::JobMetrics;
-use super::task::{Step, StepEnvironment, Task};
+use super::task::{Step, StepEnvironment, StopMode, Task};
 use crate::blobs::BlobStore;
 use crate::checkpoint::{
     CheckpointContents, CheckpointCoordinator, CheckpointStorage, JobSnapshot, SnapshotReader,
@@ -58,6 +58,7 @@ pub struct DeterministicStepper {
     metrics: Arc<JobMetrics>,
     coordinator: CheckpointCoordinator,
     requested: CheckpointId,
+    stop: StopMode,
     completed: Option<CheckpointContents>,
     /// The state as of the last checkpoint that was asked for in memory.
     whole: JobSnapshot,
@@ -99,6 +100,7 @@ impl DeterministicStepper {
             tasks: deployment.tasks,
             metrics: Arc::new(deployment.metrics),
             requested: last,
+            stop: StopMode::None,
             completed: None,
             clock,
             order: options.order_seed.map(SmallRng::seed_from_u64),
@@ -122,6 +124,7 @@ impl DeterministicStepper {
             batch_rows: self.options.batch_rows,
             batch_bytes: self.options.batch_bytes,
             checkpoint: self.requested,
+            stop: self.stop,
         }
     }
 
@@ -167,8 +170,7 @@ impl DeterministicStepper {
         }
         self.run_until_idle()?;
         let contents = self.take_completed()?;
-        contents.fold_into(&mut self.whole)?;
-        Ok(Some(self.whole.clone()))
+        self.fold(&contents).map(Some)
     }
 
     /// What the checkpoint that was begun consists of; it must be complete.
@@ -190,6 +192,21 @@ impl DeterministicStepper {
         }
         self.run_until_idle()?;
         self.store_completed(blobs, storage)
+    }
+
+    /// What the checkpoint that was begun consists of, if it is complete by now.
+    pub fn completed_contents(&mut self) -> Option<CheckpointContents> {
+        self.completed.take()
+    }
+
+    /// What the checkpoint at the end of a job consists of. `None` while some task goes on.
+    pub fn final_contents(&mut self) -> Option<CheckpointContents> {
+        self.coordinator.final_contents()
+    }
+
+    /// A checkpoint could not be written: the next one holds what it held.
+    pub fn give_back(&mut self, contents: CheckpointContents) {
+        self.coordinator.give_back(contents);
     }
 
     /// Writes the checkpoint that was begun, if it is complete by now.
@@ -252,6 +269,38 @@ impl DeterministicStepper {
             }
             None => false,
         }
+    }
+
+    /// Stops the job with a savepoint: nothing moves behind its barrier. It is complete and nobody has been told. `None` when
+    /// the job has ended.
+    pub fn suspend(&mut self) -> Result<Option<JobSnapshot>> {
+        if !self.begin_checkpoint() {
+            return Ok(None);
+        }
+        self.stop = StopMode::Suspend(self.requested);
+        self.run_until_idle()?;
+        let contents = self.completed.take();
+        contents.map(|contents| self.fold(&contents)).transpose()
+    }
+
+    /// Lets a suspended job go on: its savepoint could not be written.
+    pub fn go_on(&mut self) {
+        self.stop = StopMode::None;
+    }
+
+    /// Stops the job as if its input had ended here. Gives the savepoint, which holds what sinks commit with
+    /// [`DeterministicStepper::commit_end`].
+    pub fn drain(&mut self) -> Result<Option<JobSnapshot>> {
+        self.stop = StopMode::Drain;
+        self.run_until_idle()?;
+        let contents = self.coordinator.final_contents();
+        contents.map(|contents| self.fold(&contents)).transpose()
+    }
+
+    /// Lays what tasks said over what was known: all state of the job.
+    fn fold(&mut self, contents: &CheckpointContents) -> Result<JobSnapshot> {
+        contents.fold_into(&mut self.whole)?;
+        Ok(self.whole.clone())
     }
 
     /// Tells all tasks that a checkpoint is complete: sinks commit.

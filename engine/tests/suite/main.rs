@@ -10,4 +10,5 @@ mod explain;
 mod jobs;
 mod random_queries;
 mod random_windows;
+mod recovery;
 mod retail;

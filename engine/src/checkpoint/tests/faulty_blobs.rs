@@ -57,7 +57,9 @@ impl FaultyBlobs {
                 Fault::Torn => torn(),
             }
         }
-        Err(Error::external(format!("the store failed at call {number}")))
+        Err(Error::external(format!(
+            "the store failed at call {number}"
+        )))
     }
 }
 

@@ -53,6 +53,7 @@ fn options(incremental: bool, retained: usize, writer: &str) -> StorageOptions {
         retained,
         incremental,
         names: BTreeMap::from([("sum".to_string(), "GroupAggregate".to_string())]),
+        owned_from: CheckpointId(0),
         writer: writer.to_string(),
     }
 }
@@ -68,7 +69,12 @@ fn batch(rows: &[(u64, i64)]) -> RecordBatch {
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.1)));
     let words = rows.iter().map(|row| format!("value {}", row.1));
     let words: ArrayRef = Arc::new(StringArray::from_iter_values(words));
-    RecordBatch::try_from_iter([(KEY_HASH_COLUMN, hashes), ("value", values), ("word", words)]).unwrap()
+    RecordBatch::try_from_iter([
+        (KEY_HASH_COLUMN, hashes),
+        ("value", values),
+        ("word", words),
+    ])
+    .unwrap()
 }
 
 /// A snapshot whose table `sums` has these rows, and `counts` one row a key.
@@ -97,7 +103,10 @@ fn rows_of(state: &StateSnapshot) -> BTreeMap<String, Vec<(u64, i64)>> {
             match table.scope {
                 TableScope::Keyed => {
                     let values = batch.column(1).as_primitive::<Int64Type>().values();
-                    rows.extend(std::iter::zip(key_hashes_of(batch).to_vec(), values.to_vec()));
+                    rows.extend(std::iter::zip(
+                        key_hashes_of(batch).to_vec(),
+                        values.to_vec(),
+                    ));
                 }
                 TableScope::Operator => {
                     let text = batch.column(0).as_string::<i32>().value(0);
@@ -177,7 +186,13 @@ impl Job {
         self.position += 1;
         let rows: Vec<(u64, i64)> = changed
             .iter()
-            .flat_map(|key| self.rows.get(key).into_iter().flatten().map(|value| (*key, *value)))
+            .flat_map(|key| {
+                self.rows
+                    .get(key)
+                    .into_iter()
+                    .flatten()
+                    .map(|value| (*key, *value))
+            })
             .collect();
         state(Some(changed), &rows, self.position)
     }
@@ -212,7 +227,12 @@ impl Job {
     /// The checkpoint that is read is what was said by then.
     fn check(&self, reader: &CheckpointReader) {
         let read = reader.read_all().unwrap();
-        assert_eq!(all_rows(&read), self.expected[&read.checkpoint.0], "{}", read.checkpoint);
+        assert_eq!(
+            all_rows(&read),
+            self.expected[&read.checkpoint.0],
+            "{}",
+            read.checkpoint
+        );
     }
 }
 
@@ -279,7 +299,9 @@ fn each_instance_of_another_parallelism_reads_the_keys_it_owns() {
     let (blobs, mut job) = (memory_store(), Job::new(1));
     let mut storage = open(&*blobs, true, 1);
     for keys in [200, 30, 30] {
-        storage.write(&*blobs, &job.changed_checkpoint(keys)).unwrap();
+        storage
+            .write(&*blobs, &job.changed_checkpoint(keys))
+            .unwrap();
     }
     let reader = latest(&blobs).unwrap().unwrap();
     let whole = rows_of(&reader.read_all().unwrap().operators["sum"]);
@@ -309,7 +331,9 @@ fn an_incremental_checkpoint_writes_what_changed() {
     let (blobs, mut job) = (memory_store(), Job::new(3));
     let storage = CheckpointStorage::open(&*blobs, options(true, 1, "w"), StartedFrom::Nothing);
     let mut storage = storage.unwrap();
-    let first = storage.write(&*blobs, &job.changed_checkpoint(390)).unwrap();
+    let first = storage
+        .write(&*blobs, &job.changed_checkpoint(390))
+        .unwrap();
     let second = storage.write(&*blobs, &job.changed_checkpoint(2)).unwrap();
     assert!(second.bytes * 2 < first.bytes, "{second:?} {first:?}");
     assert!(second.full_bytes > first.full_bytes * 3 / 4);
@@ -319,21 +343,38 @@ fn an_incremental_checkpoint_writes_what_changed() {
 fn files_go_when_nobody_names_them_and_no_other_file_ever_does() {
     let (stores, _directory) = stores();
     for blobs in stores {
-        let foreign = ["notes.txt", "chk-1/readme", "chk-x/data-w-1-0", "other/data-w-1-0", "chk-1/deep/data-w-1-0"];
+        let foreign = [
+            "notes.txt",
+            "chk-1/readme",
+            "chk-x/data-w-1-0",
+            "other/data-w-1-0",
+            "chk-1/deep/data-w-1-0",
+        ];
         for path in foreign {
             blobs.put(path, Bytes::from_static(b"mine")).unwrap();
         }
-        blobs.put("chk-3/data-dead-1-0", Bytes::from_static(b"half")).unwrap();
+        blobs
+            .put("chk-3/data-dead-1-0", Bytes::from_static(b"half"))
+            .unwrap();
         let mut job = Job::new(7);
         let mut storage = open(&*blobs, true, 3);
-        assert_eq!(storage.last(), CheckpointId(3), "numbers are not given twice");
-        assert!(data_files(&*blobs).iter().all(|file| !file.contains("dead")));
+        assert_eq!(
+            storage.last(),
+            CheckpointId(3),
+            "numbers are not given twice"
+        );
+        assert!(
+            data_files(&*blobs)
+                .iter()
+                .all(|file| !file.contains("dead"))
+        );
         job.coordinator.count_from(storage.last());
         for _ in 0..40 {
             storage.write(&*blobs, &job.changed_checkpoint(20)).unwrap();
             let mut named = std::collections::BTreeSet::new();
             for id in super::checkpoint_reader::complete_checkpoints(&*blobs).unwrap() {
-                let reader = CheckpointReader::named(blobs.clone(), CheckpointId(id), Some(MAX)).unwrap();
+                let reader =
+                    CheckpointReader::named(blobs.clone(), CheckpointId(id), Some(MAX)).unwrap();
                 job.check(&reader);
                 named.extend(reader.manifest().files.keys().cloned());
             }
@@ -345,13 +386,24 @@ fn files_go_when_nobody_names_them_and_no_other_file_ever_does() {
         // What is named is there, and nothing else is.
         let mut named = std::collections::BTreeSet::new();
         for id in super::checkpoint_reader::complete_checkpoints(&*blobs).unwrap() {
-            let reader = CheckpointReader::named(blobs.clone(), CheckpointId(id), Some(MAX)).unwrap();
+            let reader =
+                CheckpointReader::named(blobs.clone(), CheckpointId(id), Some(MAX)).unwrap();
             named.extend(reader.manifest().files.keys().cloned());
         }
-        let there = data_files(&*blobs).into_iter().filter(|file| !foreign.contains(&file.as_str()));
-        assert_eq!(there.collect::<Vec<_>>(), named.into_iter().collect::<Vec<_>>());
+        let there = data_files(&*blobs)
+            .into_iter()
+            .filter(|file| !foreign.contains(&file.as_str()));
+        assert_eq!(
+            there.collect::<Vec<_>>(),
+            named.into_iter().collect::<Vec<_>>()
+        );
         storage.discard(&*blobs, 0);
-        let left: Vec<String> = blobs.list("").unwrap().into_iter().map(|blob| blob.path).collect();
+        let left: Vec<String> = blobs
+            .list("")
+            .unwrap()
+            .into_iter()
+            .map(|blob| blob.path)
+            .collect();
         let mut expected = foreign.map(str::to_string).to_vec();
         expected.sort();
         assert_eq!(left, expected);
@@ -401,7 +453,9 @@ fn a_store_that_fails_at_any_call_leaves_the_checkpoint_before_or_the_new_one() 
                 let (inner, mut job) = (memory_store(), Job::new(5));
                 // One good checkpoint first.
                 let mut storage = open(&*inner, incremental, 1);
-                storage.write(&*inner, &job.changed_checkpoint(100)).unwrap();
+                storage
+                    .write(&*inner, &job.changed_checkpoint(100))
+                    .unwrap();
                 drop(storage);
                 let before = Arc::new(latest(&inner).unwrap().unwrap());
                 let faulty = FaultyBlobs::new(inner.clone(), fail_at, fault, stops);
@@ -426,7 +480,11 @@ fn a_store_that_fails_at_any_call_leaves_the_checkpoint_before_or_the_new_one() 
                 let reader = latest(&inner).unwrap().unwrap();
                 job.check(&reader);
                 let named: Vec<String> = reader.manifest().files.keys().cloned().collect();
-                assert_eq!(data_files(&*inner), named, "{fault:?} at {fail_at}, stops: {stops}");
+                assert_eq!(
+                    data_files(&*inner),
+                    named,
+                    "{fault:?} at {fail_at}, stops: {stops}"
+                );
                 if faulty.calls() <= fail_at {
                     break;
                 }
@@ -455,7 +513,11 @@ fn a_truncated_or_changed_file_is_noticed_and_the_checkpoint_before_is_used() {
         assert_eq!(reader.checkpoint(), CheckpointId(1));
         // One without a manifest was never complete, of which nobody need be told.
         if blobs.get("chk-2/manifest.json").unwrap().is_some() {
-            assert!(reader.warnings()[0].contains(path), "{:?}", reader.warnings());
+            assert!(
+                reader.warnings()[0].contains(path),
+                "{:?}",
+                reader.warnings()
+            );
         }
         job.check(&reader);
         blobs.put(path, whole).unwrap();
@@ -477,7 +539,10 @@ fn a_truncated_or_changed_file_is_noticed_and_the_checkpoint_before_is_used() {
         blobs.put(&path, Bytes::from_static(b"{")).unwrap();
     }
     let error = latest(&blobs).unwrap_err().to_string();
-    assert!(error.contains("no checkpoint") && error.contains("chk-1/manifest.json"), "{error}");
+    assert!(
+        error.contains("no checkpoint") && error.contains("chk-1/manifest.json"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -486,15 +551,23 @@ fn of_two_writers_of_one_checkpoint_the_second_is_fenced_off() {
     for blobs in stores {
         let (mut job, mut twin) = (Job::new(2), Job::new(4));
         let mut storage = open(&*blobs, true, 1);
-        let other = CheckpointStorage::open(&*blobs, options(true, 1, "other"), StartedFrom::Nothing);
+        let other =
+            CheckpointStorage::open(&*blobs, options(true, 1, "other"), StartedFrom::Nothing);
         let mut other = other.unwrap();
         storage.write(&*blobs, &job.changed_checkpoint(50)).unwrap();
-        let error = other.write(&*blobs, &twin.changed_checkpoint(50)).unwrap_err().to_string();
+        let error = other
+            .write(&*blobs, &twin.changed_checkpoint(50))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("written by another job"), "{error}");
         let reader = latest(&blobs).unwrap().unwrap();
         job.check(&reader);
         let named: Vec<String> = reader.manifest().files.keys().cloned().collect();
-        assert_eq!(data_files(&*blobs), named, "the second leaves nothing behind");
+        assert_eq!(
+            data_files(&*blobs),
+            named,
+            "the second leaves nothing behind"
+        );
     }
 }
 
@@ -503,7 +576,9 @@ fn a_checkpoint_of_another_run_is_copied_or_taken_over() {
     for incremental in [true, false] {
         let (blobs, mut job) = (memory_store(), Job::new(11));
         let mut storage = open(&*blobs, incremental, 1);
-        storage.write(&*blobs, &job.changed_checkpoint(150)).unwrap();
+        storage
+            .write(&*blobs, &job.changed_checkpoint(150))
+            .unwrap();
         storage.write(&*blobs, &job.changed_checkpoint(10)).unwrap();
         let reader = Arc::new(latest(&blobs).unwrap().unwrap());
         let elsewhere = memory_store();
@@ -542,25 +617,38 @@ fn a_checkpoint_is_found_by_its_path_and_where_it_was_moved_to() {
     }
     std::fs::rename(path("c/chk-1"), path("kept")).unwrap();
     job.check(&CheckpointReader::open(&path("kept"), MAX).unwrap());
-    let error = CheckpointReader::open(&path("c"), 64).unwrap_err().to_string();
+    let error = CheckpointReader::open(&path("c"), 64)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("pipeline.max-parallelism 128"), "{error}");
-    let error = CheckpointReader::open(&path("nowhere"), MAX).unwrap_err().to_string();
+    let error = CheckpointReader::open(&path("nowhere"), MAX)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no complete checkpoint"), "{error}");
-    assert_eq!(CheckpointStorage::read(&path("c"), None).unwrap().checkpoint, CheckpointId(2));
+    assert_eq!(
+        CheckpointStorage::read(&path("c"), None)
+            .unwrap()
+            .checkpoint,
+        CheckpointId(2)
+    );
 }
 
 #[test]
 fn everything_in_pieces_takes_the_place_of_all_before() {
     let (blobs, mut job) = (memory_store(), Job::new(17));
     let mut storage = open(&*blobs, false, 1);
-    storage.write(&*blobs, &job.changed_checkpoint(100)).unwrap();
+    storage
+        .write(&*blobs, &job.changed_checkpoint(100))
+        .unwrap();
     let everything = job.everything();
     let pieces = 5;
     for _ in 0..2 {
         let mut at_hand = everything.clone();
         for piece in 0..pieces {
             let span = KeySpan::ALL.share(piece, pieces + 1);
-            let mut part = everything.filter_keyed(&|hash| span.contains(hash)).unwrap();
+            let mut part = everything
+                .filter_keyed(&|hash| span.contains(hash))
+                .unwrap();
             part.retain_keyed();
             part.changed = Some(part.key_hashes());
             let path = job.parts.path().join(format!("{}-{piece}", job.position));
@@ -578,6 +666,10 @@ fn everything_in_pieces_takes_the_place_of_all_before() {
         let reader = latest(&blobs).unwrap().unwrap();
         job.check(&reader);
         let segments = &reader.manifest().operators["sum"].segments;
-        assert!(segments.len() <= 2, "pieces in order are one segment: {}", segments.len());
+        assert!(
+            segments.len() <= 2,
+            "pieces in order are one segment: {}",
+            segments.len()
+        );
     }
 }
