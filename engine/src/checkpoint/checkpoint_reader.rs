@@ -161,6 +161,11 @@ impl CheckpointReader {
         &self.location
     }
 
+    /// Whether its directory still has the name that it was written under, so that later checkpoints can refer to its files.
+    pub fn is_in_place(&self) -> bool {
+        self.source.own == self.source.moved_to
+    }
+
     /// What its files say.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest

@@ -24,7 +24,7 @@ pub(super) struct Checkpointing {
     writer: Option<CheckpointWriter>,
     options: CheckpointOptions,
     metrics: Arc<JobMetrics>,
-    /// When the next one is due by time.
+    /// When the next one is due by time; `None`, where checkpoints are on: as soon as the one that runs is over.
     next: Option<Instant>,
     /// None starts before.
     not_before: Option<Instant>,
@@ -109,6 +109,10 @@ impl Checkpointing {
         if self.next.is_none_or(|next| next > now) {
             return None;
         }
+        if self.running.is_some() {
+            self.next = None;
+            return None;
+        }
         self.next = Some(now + self.options.interval);
         let too_soon = self.not_before.filter(|earliest| *earliest > now);
         if too_soon.is_some() {
@@ -160,7 +164,7 @@ impl Checkpointing {
             running.has_failed && !running.is_writing && !self.coordinator.is_pending()
         });
         if given_up {
-            self.running = None;
+            self.over();
         }
         complete.map_or(Ok(None), |contents| self.store(contents))
     }
@@ -215,19 +219,23 @@ impl Checkpointing {
             Written::Failed(error, contents) => {
                 let checkpoint = contents.checkpoint;
                 self.coordinator.give_back(contents);
-                self.running = None;
+                self.over();
                 self.failed(checkpoint, error)
             }
         }
     }
 
     fn succeeded(&mut self) {
-        let now = Instant::now();
-        self.running = None;
+        self.over();
         self.failures = 0;
-        self.not_before = Some(now + self.options.min_pause);
+        self.not_before = Some(Instant::now() + self.options.min_pause);
+    }
+
+    /// None runs any more: one that fell due meanwhile is due now.
+    fn over(&mut self) {
+        self.running = None;
         if self.options.is_on() {
-            self.next = Some(now + self.options.interval);
+            self.next.get_or_insert_with(Instant::now);
         }
     }
 
@@ -331,5 +339,271 @@ impl Checkpointing {
         if let (Some(kept), Some(writer)) = (self.options.retention.kept(end), self.writer.take()) {
             writer.discard(kept);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::blobs::{BlobInfo, BlobStore, LocalBlobs, Upload};
+    use crate::checkpoint::{CheckpointStorage, KeySpan, StartedFrom, StorageOptions};
+    use crate::config::SessionConfig;
+    use crate::state::StateSnapshot;
+
+    /// A directory whose blobs cannot be written while it is full.
+    #[derive(Debug)]
+    struct FullBlobs {
+        inner: LocalBlobs,
+        is_full: Arc<AtomicBool>,
+    }
+
+    impl FullBlobs {
+        fn room(&self) -> Result<()> {
+            match self.is_full.load(Ordering::SeqCst) {
+                true => Err(Error::external("no space left on device")),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl BlobStore for FullBlobs {
+        fn location(&self) -> String {
+            self.inner.location()
+        }
+        fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
+            self.room().and_then(|()| self.inner.put(path, bytes))
+        }
+        fn create(&self, path: &str, bytes: Bytes) -> Result<bool> {
+            self.room().and_then(|()| self.inner.create(path, bytes))
+        }
+        fn get(&self, path: &str) -> Result<Option<Bytes>> {
+            self.inner.get(path)
+        }
+        fn get_range(&self, path: &str, offset: u64, length: u64) -> Result<Bytes> {
+            self.inner.get_range(path, offset, length)
+        }
+        fn list(&self, prefix: &str) -> Result<Vec<BlobInfo>> {
+            self.inner.list(prefix)
+        }
+        fn delete(&self, path: &str) -> Result<()> {
+            self.inner.delete(path)
+        }
+        fn start_upload(&self, path: &str) -> Result<Upload> {
+            self.inner.start_upload(path)
+        }
+        fn put_part(&self, upload: &mut Upload, bytes: Bytes) -> Result<()> {
+            self.room()
+                .and_then(|()| self.inner.put_part(upload, bytes))
+        }
+        fn complete_upload(&self, upload: &Upload) -> Result<()> {
+            self.inner.complete_upload(upload)
+        }
+        fn abort_upload(&self, upload: &Upload) -> Result<()> {
+            self.inner.abort_upload(upload)
+        }
+    }
+
+    struct Bench {
+        checkpoints: Checkpointing,
+        metrics: Arc<JobMetrics>,
+        is_full: Arc<AtomicBool>,
+        directory: tempfile::TempDir,
+    }
+
+    fn bench(set: &[(&str, &str)]) -> Bench {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = SessionConfig::default();
+        let path = directory.path().display().to_string();
+        config.set("execution.checkpointing.dir", &path).unwrap();
+        config
+            .set("execution.checkpointing.interval", "1 ms")
+            .unwrap();
+        for (name, value) in set {
+            config
+                .set(&format!("execution.checkpointing.{name}"), value)
+                .unwrap();
+        }
+        let options = CheckpointOptions::from_config(&config).unwrap();
+        let is_full = Arc::new(AtomicBool::new(false));
+        let blobs = FullBlobs {
+            inner: LocalBlobs::new(directory.path()),
+            is_full: is_full.clone(),
+        };
+        let storage_options = StorageOptions {
+            job: "job".to_string(),
+            max_parallelism: 128,
+            retained: options.retained,
+            incremental: false,
+            names: BTreeMap::new(),
+            owned_from: CheckpointId(0),
+            writer: "w".to_string(),
+        };
+        let storage = CheckpointStorage::open(&blobs, storage_options, StartedFrom::Nothing);
+        let writer = CheckpointWriter::start(Arc::new(blobs), storage.unwrap(), Box::new(|| {}));
+        let metrics = Arc::new(JobMetrics::default());
+        let coordinator = CheckpointCoordinator::new(&[KeySpan::ALL], CheckpointId(0));
+        Bench {
+            checkpoints: Checkpointing::new(
+                coordinator,
+                Some(writer.unwrap()),
+                options,
+                metrics.clone(),
+            ),
+            metrics,
+            is_full,
+            directory,
+        }
+    }
+
+    impl Bench {
+        fn begin(&mut self) -> CheckpointId {
+            loop {
+                if let Some(checkpoint) = self.checkpoints.trigger_when_due() {
+                    return checkpoint;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+
+        fn report(&mut self, checkpoint: CheckpointId) {
+            let mut snapshot = StateSnapshot::default();
+            snapshot.insert_json("position", &checkpoint.0).unwrap();
+            let report = TaskReport {
+                task: 0,
+                checkpoint: Some(checkpoint),
+                snapshots: vec![("source".to_string(), snapshot)],
+            };
+            assert!(self.checkpoints.report(report).unwrap().is_none());
+        }
+
+        fn event(&mut self) -> Result<CheckpointEvent> {
+            loop {
+                if let Some(event) = self.checkpoints.poll()? {
+                    return Ok(event);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+
+        /// Runs one checkpoint. Whether it completed.
+        fn run_one(&mut self) -> Result<bool> {
+            let checkpoint = self.begin();
+            self.report(checkpoint);
+            match self.event()? {
+                CheckpointEvent::Completed(completed) => {
+                    assert_eq!(completed.checkpoint(), checkpoint);
+                    let read = completed.reader()?.read(
+                        "source",
+                        crate::stream::KeyGroupRange::of_subtask(0, 1, 128),
+                        128,
+                    )?;
+                    assert_eq!(read.json::<u64>("position")?, [checkpoint.0]);
+                    Ok(true)
+                }
+                CheckpointEvent::Failed(failed, _) => {
+                    assert_eq!(failed, checkpoint);
+                    Ok(false)
+                }
+            }
+        }
+
+        fn manifests(&self) -> usize {
+            let blobs = LocalBlobs::new(self.directory.path());
+            let all = blobs.list("").unwrap().into_iter();
+            all.filter(|blob| blob.path.ends_with("manifest.json"))
+                .count()
+        }
+    }
+
+    #[test]
+    fn so_many_checkpoints_in_a_row_may_fail() {
+        let mut bench = bench(&[("tolerable-failed-checkpoints", "2"), ("num-retained", "2")]);
+        assert!(bench.run_one().unwrap());
+        for _ in 0..2 {
+            bench.is_full.store(true, Ordering::SeqCst);
+            assert!(!bench.run_one().unwrap());
+            assert!(!bench.run_one().unwrap());
+            bench.is_full.store(false, Ordering::SeqCst);
+            assert!(bench.run_one().unwrap(), "the count starts over");
+        }
+        bench.is_full.store(true, Ordering::SeqCst);
+        assert!(!bench.run_one().unwrap() && !bench.run_one().unwrap());
+        let error = bench.run_one().unwrap_err().to_string();
+        assert!(
+            error.contains("no space left") && error.contains("tolerable-failed-checkpoints"),
+            "{error}"
+        );
+        let counters = bench.metrics.checkpoints();
+        assert_eq!(counters.number_failed.load(Ordering::Relaxed), 7);
+        assert!(counters.last_full_bytes.load(Ordering::Relaxed) > 0);
+        assert!(
+            bench
+                .metrics
+                .new_warnings()
+                .iter()
+                .any(|warning| warning.contains("no space left"))
+        );
+        assert_eq!(bench.manifests(), 2);
+    }
+
+    #[test]
+    fn a_checkpoint_that_takes_too_long_has_failed_and_the_next_waits_for_its_barrier() {
+        let mut bench = bench(&[("tolerable-failed-checkpoints", "9"), ("timeout", "5 ms")]);
+        let late = bench.begin();
+        let CheckpointEvent::Failed(failed, error) = bench.event().unwrap() else {
+            panic!("it cannot complete without the report");
+        };
+        assert_eq!(failed, late);
+        assert!(
+            error
+                .to_string()
+                .contains("execution.checkpointing.timeout"),
+            "{error}"
+        );
+        assert!(bench.checkpoints.trigger_when_due().is_none() && bench.checkpoints.is_running());
+        bench.report(late);
+        assert!(!bench.checkpoints.is_running());
+    }
+
+    #[test]
+    fn what_need_not_stay_goes_when_the_job_ends() {
+        for (retention, cancelled, finished) in [
+            ("NO_EXTERNALIZED_CHECKPOINTS", 0, 1),
+            ("RETAIN_ON_CANCELLATION", 2, 1),
+        ] {
+            let set = [
+                ("externalized-checkpoint-retention", retention),
+                ("num-retained", "2"),
+            ];
+            for (end, left) in [(JobEnd::Cancelled, cancelled), (JobEnd::Finished, finished)] {
+                let mut bench = bench(&set);
+                for _ in 0..3 {
+                    assert!(bench.run_one().unwrap());
+                }
+                bench.checkpoints.end(end);
+                assert_eq!(bench.manifests(), left, "{retention} {end:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_checkpoint_is_written_once_all_tasks_have_ended() {
+        let mut bench = bench(&[]);
+        assert!(bench.run_one().unwrap());
+        let report = TaskReport {
+            task: 0,
+            checkpoint: None,
+            snapshots: Vec::new(),
+        };
+        bench.checkpoints.report(report).unwrap();
+        let last = bench.checkpoints.finish(false).unwrap().unwrap();
+        assert_eq!(last.checkpoint(), CheckpointId(2));
+        let mut bench = self::bench(&[("checkpoints-after-tasks-finish", "false")]);
+        assert!(bench.checkpoints.finish(false).unwrap().is_none());
     }
 }

@@ -480,7 +480,7 @@ fn storage(
             let lies_there = snapshot.path.starts_with(&root);
             let is_own = snapshot.reader.checkpoint() >= ownership.from || ownership.claims;
             match &snapshot.checkpoint {
-                Some(checkpoint) if lies_there && is_own => {
+                Some(checkpoint) if lies_there && is_own && checkpoint.is_in_place() => {
                     StartedFrom::Claimed(checkpoint.clone())
                 }
                 Some(checkpoint) if ownership.claims => {
