@@ -119,7 +119,7 @@ impl Replaced {
     }
 
     pub(super) fn is_all(&self) -> bool {
-        self.spans.iter().any(|span| *span == KeySpan::ALL)
+        self.spans.contains(&KeySpan::ALL)
     }
 
     fn extend(&mut self, other: Replaced) {

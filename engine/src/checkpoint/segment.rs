@@ -173,15 +173,6 @@ pub(super) struct DataSource {
 }
 
 impl DataSource {
-    /// The files where they were written.
-    pub(super) fn in_place(blobs: Arc<dyn BlobStore>) -> Self {
-        DataSource {
-            blobs,
-            own: String::new(),
-            moved_to: String::new(),
-        }
-    }
-
     pub(super) fn path(&self, file: &str) -> String {
         match file.strip_prefix(&self.own) {
             Some(rest) => format!("{}{rest}", self.moved_to),
