@@ -283,6 +283,12 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "When ON CONFLICT DO NOTHING and DO ERROR decide about the rows that came.",
     ),
     OptionSpec::new(
+        "sink.committer.retries",
+        OptionType::Integer,
+        Some("10"),
+        "How many commits of a sink may fail in a row, each tried again with the next checkpoint, before the job fails.",
+    ),
+    OptionSpec::new(
         "table.exec.source.cdc-events-duplicate",
         OptionType::Boolean,
         Some("false"),
@@ -299,6 +305,60 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         OptionType::MemorySize,
         Some("1 gb"),
         "How much memory keyed state may take in the process with the backend `rocksdb`: state at hand, RocksDB's cache and its write buffers together.",
+    ),
+    OptionSpec::new(
+        "state.backend",
+        OptionType::Text,
+        None,
+        "Flink's old key of `state.backend.type`, which comes before it.",
+    ),
+    OptionSpec::new(
+        "state.backend.rocksdb.localdir",
+        OptionType::Text,
+        None,
+        "A directory on a local disk under which RocksDB has its files while a job runs; default: the temporary directory of the system.",
+    ),
+    OptionSpec::new(
+        "state.backend.rocksdb.memory.managed",
+        OptionType::Enum(&["true"]),
+        Some("true"),
+        "Accepted for Flink's sake: RocksDB's memory is always part of `state.backend.memory`.",
+    ),
+    OptionSpec::new(
+        "state.backend.rocksdb.memory.write-buffer-ratio",
+        OptionType::Double,
+        Some("0.5"),
+        "How much of RocksDB's part of `state.backend.memory` buffers writes, at most; between 0 and 1.",
+    ),
+    OptionSpec::new(
+        "state.backend.rocksdb.thread.num",
+        OptionType::Integer,
+        Some("2"),
+        "Threads with which RocksDB writes and merges its files; at least 2.",
+    ),
+    OptionSpec::new(
+        "state.backend.rocksdb.block.blocksize",
+        OptionType::MemorySize,
+        Some("4 kb"),
+        "Size of a block of a file of RocksDB, before compression: from 1 kb to 1 mb.",
+    ),
+    OptionSpec::new(
+        "state.backend.rocksdb.use-bloom-filter",
+        OptionType::Boolean,
+        Some("true"),
+        "Whether files of RocksDB have filters, which tell that a key is not there without reading (Flink: false).",
+    ),
+    OptionSpec::new(
+        "state.backend.rocksdb.bloom-filter.bits-per-key",
+        OptionType::Double,
+        Some("10.0"),
+        "Size of these filters.",
+    ),
+    OptionSpec::new(
+        "state.backend.rocksdb.compaction.style",
+        OptionType::Enum(&["LEVEL", "UNIVERSAL", "level", "universal"]),
+        Some("LEVEL"),
+        "How RocksDB merges files: LEVEL takes least space and reads, UNIVERSAL writes least.",
     ),
     OptionSpec::new(
         "execution.checkpointing.incremental",

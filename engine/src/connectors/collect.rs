@@ -82,7 +82,7 @@ impl Sink for CollectSink {
 
     fn commit(&self, committables: &[Committable]) -> Result<()> {
         for committable in committables {
-            let collected = serde_json::from_value(committable.0.clone());
+            let collected = serde_json::from_value(committable.note.clone());
             self.give(&collected.map_err(|error| damaged(&error))?)?;
         }
         Ok(())
@@ -121,9 +121,8 @@ impl SinkWriter for CollectWriter {
         }
         let rows = encode(&std::mem::take(&mut self.0))?;
         let collected = serde_json::to_value(Collected { checkpoint, rows });
-        Ok(vec![Committable(
-            collected.map_err(|error| damaged(&error))?,
-        )])
+        let note = collected.map_err(|error| damaged(&error))?;
+        Ok(vec![Committable::new(note)])
     }
 }
 

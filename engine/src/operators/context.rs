@@ -1,7 +1,7 @@
 //! What an operator is given: time, its place among the subtasks, counters.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::WaitingRows;
 use crate::stream::KeyGroupRange;
@@ -59,6 +59,22 @@ pub struct OperatorMetrics {
     pub waiting: WaitingRows,
     /// The longest time that an instance took to give its state at a barrier, in nanoseconds.
     pub longest_snapshot_ns: AtomicU64,
+    /// What went wrong and was got over, until somebody reads it.
+    warnings: Mutex<Vec<String>>,
+}
+
+impl OperatorMetrics {
+    /// Says something that whoever watches the job should know.
+    pub fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.push(warning);
+    }
+
+    /// What was said since the last call.
+    pub fn take_warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *warnings)
+    }
 }
 
 impl Context {

@@ -137,11 +137,16 @@ impl JobMetrics {
 
     /// What somebody should know who watches the job, each once.
     pub fn new_warnings(&self) -> Vec<String> {
-        let warning = |(name, metrics): (&str, &OperatorMetrics)| metrics.waiting.warning(name);
+        let of_operator = |(name, metrics): (&str, &OperatorMetrics)| {
+            let said = metrics.take_warnings().into_iter();
+            let said = said.map(|warning| format!("warning: {name}: {warning}"));
+            said.chain(metrics.waiting.warning(name))
+                .collect::<Vec<_>>()
+        };
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut warnings = std::mem::take(&mut *warnings);
-        warnings.extend(self.operators().filter_map(warning));
-        warnings
+        let own = std::mem::take(&mut *warnings).into_iter();
+        let own = own.map(|warning| format!("warning: {warning}"));
+        own.chain(self.operators().flat_map(of_operator)).collect()
     }
 
     /// The sums over all operators, by Flink's metric names.

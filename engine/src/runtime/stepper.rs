@@ -3,6 +3,8 @@
 //! `volley test` and the random tests are built on it: the order in which tasks step comes from a seed, checkpoints are
 //! taken when asked for, and a "killed" job is simply dropped and built again from a snapshot.
 
+mod single_steps;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

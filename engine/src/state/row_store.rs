@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute;
-use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
-use super::KEY_HASH_COLUMN;
 use super::row_slab::without_slack;
+use super::{KEY_HASH_COLUMN, key_hashes_of};
 use crate::error::Result;
 
 /// Blocks up to this many rows are folded together.
@@ -30,6 +31,17 @@ pub struct RowStore {
 struct Block {
     rows: RecordBatch,
     hashes: Vec<u64>,
+}
+
+impl Block {
+    fn filter(&self, keep: &dyn Fn(u64) -> bool) -> Result<Block> {
+        let mask = BooleanBuffer::collect_bool(self.hashes.len(), |row| keep(self.hashes[row]));
+        let rows = mask.set_indices().map(|row| self.hashes[row]);
+        Ok(Block {
+            hashes: rows.collect(),
+            rows: compute::filter_record_batch(&self.rows, &BooleanArray::new(mask, None))?,
+        })
+    }
 }
 
 impl RowStore {
@@ -119,33 +131,75 @@ impl RowStore {
         Ok(Some((rows, hashes)))
     }
 
-    /// All rows, for a snapshot: key_group, namespace, hash, then the columns. Rows of a namespace keep their order.
-    pub fn snapshot(&self, max_parallelism: u16) -> Result<Vec<RecordBatch>> {
-        let schema = self.snapshot_schema();
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.namespaces.clear();
+    }
+
+    /// All rows, for a snapshot: the hash of the key, the namespace, then the columns. Rows of a namespace keep their order.
+    pub fn snapshot(&self) -> Result<Vec<RecordBatch>> {
+        let blocks = self.blocks();
+        blocks
+            .map(|(namespace, block)| self.snapshot_of(namespace, block))
+            .collect()
+    }
+
+    /// The same of rows of some keys.
+    pub fn export(&self, is_wanted: &dyn Fn(u64) -> bool) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
-        for (namespace, blocks) in &self.namespaces {
-            for Block { rows, hashes } in blocks {
-                let groups = hashes.iter().map(|hash| *hash);
-                let mut columns: Vec<ArrayRef> = vec![
-                    Arc::new(UInt64Array::from_iter_values(groups)),
-                    Arc::new(Int64Array::from(vec![*namespace; hashes.len()])),
-                    Arc::new(UInt64Array::from(hashes.clone())),
-                ];
-                columns.extend_from_slice(rows.columns());
-                batches.push(RecordBatch::try_new(schema.clone(), columns)?);
+        for (namespace, block) in self.blocks() {
+            let block = block.filter(is_wanted)?;
+            if !block.hashes.is_empty() {
+                batches.push(self.snapshot_of(namespace, &block)?);
             }
         }
         Ok(batches)
+    }
+
+    /// Forgets the rows of some keys.
+    pub fn remove(&mut self, is_gone: &dyn Fn(u64) -> bool) -> Result<()> {
+        for blocks in self.namespaces.values_mut() {
+            for block in blocks.iter_mut() {
+                if block.hashes.iter().any(|hash| is_gone(*hash)) {
+                    *block = block.filter(&|hash| !is_gone(hash))?;
+                }
+            }
+            blocks.retain(|block| !block.hashes.is_empty());
+        }
+        self.namespaces.retain(|_, blocks| !blocks.is_empty());
+        Ok(())
+    }
+
+    /// The number of rows of each namespace.
+    pub fn sizes(&self) -> impl Iterator<Item = (i64, usize)> + '_ {
+        self.namespaces.iter().map(|(namespace, blocks)| {
+            let rows = blocks.iter().map(|block| block.hashes.len());
+            (*namespace, rows.sum())
+        })
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = (i64, &Block)> {
+        self.namespaces
+            .iter()
+            .flat_map(|(namespace, blocks)| blocks.iter().map(|block| (*namespace, block)))
+    }
+
+    fn snapshot_of(&self, namespace: i64, block: &Block) -> Result<RecordBatch> {
+        let Block { rows, hashes } = block;
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt64Array::from(hashes.clone())),
+            Arc::new(Int64Array::from(vec![namespace; hashes.len()])),
+        ];
+        columns.extend_from_slice(rows.columns());
+        Ok(RecordBatch::try_new(self.snapshot_schema(), columns)?)
     }
 
     /// Adds the rows of snapshots, this instance's or others'.
     pub fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
         for batch in batches {
             let namespaces = batch.column(1).as_primitive::<Int64Type>().values();
-            let hashes = batch.column(2).as_primitive::<UInt64Type>().values();
-            let columns: Vec<usize> = (3..batch.num_columns()).collect();
-            let rows = batch.project(&columns)?;
-            let rows = RecordBatch::try_new(self.schema.clone(), rows.columns().to_vec())?;
+            let hashes = key_hashes_of(batch);
+            let rows = RecordBatch::try_new(self.schema.clone(), batch.columns()[2..].to_vec())?;
             for run in runs(namespaces) {
                 let (first, length) = (*run.start(), run.end() - run.start() + 1);
                 let rows = rows.slice(first, length);
@@ -159,7 +213,6 @@ impl RowStore {
         let mut fields = vec![
             Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("namespace", DataType::Int64, false)),
-            Arc::new(Field::new("hash", DataType::UInt64, false)),
         ];
         fields.extend(self.schema.fields().iter().cloned());
         Arc::new(ArrowSchema::new(fields))
@@ -220,7 +273,7 @@ mod tests {
         let mut store = RowStore::new(rows(0..0).schema());
         store.append(5, rows(0..3), &[1 << 60, 2, 3]).unwrap();
         store.append(4, rows(3..4), &[9]).unwrap();
-        let batches = store.snapshot(128).unwrap();
+        let batches = store.snapshot().unwrap();
         assert_eq!(batches[0].schema().field(0).name(), KEY_HASH_COLUMN);
         let mut other = RowStore::new(rows(0..0).schema());
         other.restore(&batches).unwrap();
