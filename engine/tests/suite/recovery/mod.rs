@@ -117,7 +117,7 @@ fn a_job_that_fails_starts_again_and_writes_each_row_once() {
         Trouble::Read(300),
         Trouble::Write(700),
         Trouble::Panic(1201),
-        Trouble::Commit(12),
+        Trouble::Commit(2),
     ];
     let stage = SharedStage::new(2000, true, &troubles);
     let job = deploy(&stage, SUMS, &options(directory.path())).unwrap();
@@ -374,7 +374,7 @@ fn a_job_whose_savepoint_cannot_be_written_goes_on() {
         },
     );
     assert!(
-        error.to_string().contains("while writing the savepoint"),
+        error.to_string().contains("while writing a savepoint into"),
         "{error}"
     );
     assert!(Path::new(&savepoint).is_dir());
