@@ -12,7 +12,7 @@ use super::job::JobOptions;
 use super::metrics::{JobMetrics, Progress};
 use super::stopping::{SavepointRequests, StopFlags};
 use super::task::TaskReport;
-use crate::checkpoint::{CheckpointCoordinator, CheckpointStorage, JobSnapshot, SnapshotReader};
+use crate::checkpoint::{CheckpointCoordinator, CheckpointStorage, JobSnapshot};
 use crate::error::{Error, Result};
 
 pub(super) fn next_checkpoint(options: &JobOptions) -> Option<Instant> {
@@ -97,11 +97,9 @@ impl Coordinator {
 
     fn complete(&mut self, snapshot: &JobSnapshot) -> Result<()> {
         if let Some(storage) = &self.storage {
-            let written = storage.write(snapshot);
-            written.inspect_err(|error| self.savepoints.failed(snapshot.checkpoint, error))?;
+            storage.write(snapshot)?;
         }
-        let reader = || Ok(Arc::new(snapshot.clone()) as Arc<dyn SnapshotReader>);
-        self.savepoints.complete(snapshot.checkpoint, &reader);
+        self.savepoints.complete(snapshot);
         self.metrics.count_checkpoint();
         self.shared
             .completed

@@ -304,11 +304,8 @@ impl Coordinator {
         }
         let is_draining = self.shared.stop.mode() == StopMode::Drain;
         if is_draining {
-            let snapshot = self.checkpoints.final_snapshot().map(Arc::new);
-            self.savepoints.complete_drain(&|| match &snapshot {
-                Some(snapshot) => Ok(snapshot.clone()),
-                None => Err(Error::internal("a drained job has tasks that did not end")),
-            });
+            let snapshot = self.checkpoints.final_snapshot();
+            self.savepoints.complete_drain(snapshot);
         }
         self.write_final_checkpoint()?;
         let is_stored = self.storage.is_some() || self.savepoints.is_stop_complete();

@@ -3,7 +3,7 @@
 //! A savepoint is a checkpoint that is also written where the user wants it. One that stops the job lets nothing pass behind its
 //! barrier ([`StopMode::Suspend`]), or ends the input first ([`StopMode::Drain`]). Should it fail, a suspended job goes on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -11,12 +11,9 @@ use std::sync::mpsc::Receiver;
 use super::control::JobRequest;
 use super::status::{JobId, JobStatus};
 use super::task::StopMode;
-use crate::checkpoint::{CheckpointStorage, JobSnapshot, SnapshotReader};
+use crate::checkpoint::{CheckpointStorage, JobSnapshot};
 use crate::error::{Error, Result};
-use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
-
-/// Opens a complete checkpoint, where its state is wanted.
-pub(super) type Reader<'a> = dyn Fn() -> Result<Arc<dyn SnapshotReader>> + 'a;
+use crate::stream::CheckpointId;
 
 /// What tells the threads of an attempt to stop.
 #[derive(Debug, Default)]
@@ -56,6 +53,10 @@ impl StopFlags {
     /// Whether the attempt has failed.
     pub(super) fn is_aborted(&self) -> bool {
         self.aborted.load(Ordering::SeqCst)
+    }
+
+    fn is_draining(&self) -> bool {
+        self.drain.load(Ordering::SeqCst)
     }
 }
 
@@ -158,11 +159,15 @@ impl SavepointRequests {
     }
 
     /// A checkpoint is complete: writes the savepoint that waits for it. A request to go on is answered.
-    pub(super) fn complete(&mut self, checkpoint: CheckpointId, reader: &Reader<'_>) {
-        let Some(mut running) = self.take_running(checkpoint) else {
+    pub(super) fn complete(&mut self, snapshot: &JobSnapshot) {
+        let is_its = |running: &&mut Running| running.checkpoint == Some(snapshot.checkpoint);
+        if self.running.as_mut().filter(is_its).is_none() {
+            return;
+        }
+        let written = self.write(snapshot);
+        let Some(mut running) = self.running.take() else {
             return;
         };
-        let written = self.write(&running.request, reader);
         match written {
             Ok(path) if is_stop(&running.request) => {
                 running.path = Some(path);
@@ -175,19 +180,6 @@ impl SavepointRequests {
         }
     }
 
-    /// The checkpoint of a savepoint has failed: whoever waits for it is told, and a job that was to stop goes on.
-    pub(super) fn failed(&mut self, checkpoint: CheckpointId, error: &Error) {
-        if let Some(running) = self.take_running(checkpoint) {
-            self.flags.suspend_at.store(0, Ordering::SeqCst);
-            running.request.refuse(error.clone());
-        }
-    }
-
-    fn take_running(&mut self, checkpoint: CheckpointId) -> Option<Running> {
-        let is_its = |running: &mut Running| running.checkpoint == Some(checkpoint);
-        self.running.take_if(is_its)
-    }
-
     /// Whether the savepoint of a stop is complete, so that the job may end.
     pub(super) fn is_stop_complete(&self) -> bool {
         self.running
@@ -196,18 +188,24 @@ impl SavepointRequests {
     }
 
     /// All tasks have ended: writes the savepoint of a drained job.
-    pub(super) fn complete_drain(&mut self, reader: &Reader<'_>) {
-        let Some(mut running) = self.running.take() else {
+    pub(super) fn complete_drain(&mut self, snapshot: Option<JobSnapshot>) {
+        if !self.flags.is_draining() {
             return;
+        }
+        let written = match snapshot {
+            Some(snapshot) => self.write(&snapshot),
+            None => Err(Error::internal("a drained job has tasks that did not end")),
         };
-        match self.write(&running.request, reader) {
-            Ok(path) => {
+        let written = written.map_err(|error| {
+            error.context("the job was drained and has ended; only its savepoint is missing")
+        });
+        match (written, self.running.take()) {
+            (Ok(path), Some(mut running)) => {
                 running.path = Some(path);
                 self.running = Some(running);
             }
-            Err(error) => running.request.refuse(
-                error.context("the job was drained and has ended; only its savepoint is missing"),
-            ),
+            (Err(error), Some(running)) => running.request.refuse(error),
+            (_, None) => {}
         }
     }
 
@@ -227,18 +225,25 @@ impl SavepointRequests {
         }
     }
 
-    fn write(&self, request: &JobRequest, reader: &Reader<'_>) -> Result<String> {
-        let (JobRequest::Savepoint { target, .. } | JobRequest::Stop { target, .. }) = request;
-        let target = target.as_ref().or(self.job.directory.as_ref());
-        let target = target.ok_or_else(|| Error::internal("a savepoint without a directory"))?;
-        let written = reader().and_then(|snapshot| {
-            let path = write_savepoint(&*snapshot, &self.job, target)?;
-            Ok((snapshot.checkpoint(), path))
+    fn write(&mut self, snapshot: &JobSnapshot) -> Result<String> {
+        let target = self.running.as_ref().and_then(|running| {
+            let (JobRequest::Savepoint { target, .. } | JobRequest::Stop { target, .. }) =
+                &running.request;
+            target.clone()
         });
-        let (checkpoint, path) = written
-            .map_err(|error| error.context(format!("while writing a savepoint into {target}")))?;
-        self.status.savepoint_completed(checkpoint, &path);
-        Ok(path)
+        let target = target.or_else(|| self.job.directory.clone());
+        let target = target.ok_or_else(|| Error::internal("a savepoint without a directory"))?;
+        let directory = format!(
+            "{}/savepoint-{}-{}",
+            target.trim_end_matches('/'),
+            self.job.id.short(),
+            snapshot.checkpoint
+        );
+        write_savepoint(snapshot, &directory, &self.job)
+            .map_err(|error| error.context(format!("while writing the savepoint {directory}")))?;
+        self.status
+            .savepoint_completed(snapshot.checkpoint, &directory);
+        Ok(directory)
     }
 }
 
@@ -252,28 +257,8 @@ fn answer(request: JobRequest, answer: Result<String>) {
     let _ = reply.try_send(answer);
 }
 
-/// Writes a savepoint into a directory of its own below `target`, in the layout of checkpoints, and says where it is.
-fn write_savepoint(
-    reader: &dyn SnapshotReader,
-    job: &SavepointJob,
-    target: &str,
-) -> Result<String> {
-    let (id, checkpoint) = (job.id.short(), reader.checkpoint());
-    let target = target.trim_end_matches('/');
-    let directory = format!("{target}/savepoint-{id}-{checkpoint}");
-    let storage = CheckpointStorage::new(&directory, &job.name, job.max_parallelism, 1)?;
-    let all = KeyGroupRange {
-        first: KeyGroup(0),
-        last: KeyGroup(job.max_parallelism.saturating_sub(1)),
-    };
-    let mut snapshot = JobSnapshot {
-        checkpoint,
-        operators: BTreeMap::new(),
-    };
-    for uid in reader.operators() {
-        let state = reader.read(&uid, all, job.max_parallelism)?;
-        snapshot.operators.insert(uid, state);
-    }
-    storage.write(&snapshot)?;
-    Ok(directory)
+/// Writes a savepoint into a directory of its own, in the layout of checkpoints.
+fn write_savepoint(snapshot: &JobSnapshot, directory: &str, job: &SavepointJob) -> Result<()> {
+    let storage = CheckpointStorage::new(directory, &job.name, job.max_parallelism, 1)?;
+    storage.write(snapshot).map(drop)
 }

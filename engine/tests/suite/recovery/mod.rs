@@ -374,7 +374,7 @@ fn a_job_whose_savepoint_cannot_be_written_goes_on() {
         },
     );
     assert!(
-        error.to_string().contains("while writing a savepoint into"),
+        error.to_string().contains("while writing the savepoint"),
         "{error}"
     );
     assert!(Path::new(&savepoint).is_dir());
