@@ -89,6 +89,15 @@ const OLD_KEYS: &[(&str, &str)] = &[
         "execution.state-recovery.claim-mode",
     ),
     ("restart-strategy", "restart-strategy.type"),
+    ("state.checkpoints.dir", "execution.checkpointing.dir"),
+    (
+        "state.checkpoints.num-retained",
+        "execution.checkpointing.num-retained",
+    ),
+    (
+        "state.backend.incremental",
+        "execution.checkpointing.incremental",
+    ),
     (
         "state.savepoints.dir",
         "execution.checkpointing.savepoint-dir",
@@ -307,7 +316,58 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "execution.checkpointing.dir",
         OptionType::Text,
         None,
-        "The directory of the checkpoints, a path or `file://` URL.",
+        "The directory of the checkpoints, a path or the URL of one in an object store (`s3://`, `gs://`, `az://`); each job its own.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.mode",
+        OptionType::Enum(&[
+            "EXACTLY_ONCE",
+            "AT_LEAST_ONCE",
+            "exactly_once",
+            "at_least_once",
+        ]),
+        Some("EXACTLY_ONCE"),
+        "Whether a row counts once after a restore, or may count twice so that no channel waits for another at a barrier.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.min-pause",
+        OptionType::Duration,
+        Some("0 ms"),
+        "The least time between the end of a checkpoint and the start of the next.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.timeout",
+        OptionType::Duration,
+        Some("10 min"),
+        "After so long a checkpoint that is not complete has failed.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.tolerable-failed-checkpoints",
+        OptionType::Integer,
+        Some("0"),
+        "How many checkpoints in a row may fail before the job does.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.max-concurrent-checkpoints",
+        OptionType::Integer,
+        Some("1"),
+        "How many checkpoints run at a time: only one.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.externalized-checkpoint-retention",
+        OptionType::Enum(&[
+            "NO_EXTERNALIZED_CHECKPOINTS",
+            "DELETE_ON_CANCELLATION",
+            "RETAIN_ON_CANCELLATION",
+        ]),
+        Some("NO_EXTERNALIZED_CHECKPOINTS"),
+        "What becomes of the checkpoints when the job fails for good or is cancelled: they go, they stay if it fails, they stay. Of a job that finished the last one stays; those of a process that is killed stay all.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.checkpoints-after-tasks-finish",
+        OptionType::Boolean,
+        Some("true"),
+        "Whether there are checkpoints once some tasks have read all their input, and one at the end of the job.",
     ),
     OptionSpec::new(
         "execution.checkpointing.num-retained",
@@ -613,6 +673,11 @@ const RANGES: &[(&str, i64, i64)] = &[
         i32::MAX as i64,
     ),
     ("execution.checkpointing.num-retained", 1, i64::MAX),
+    (
+        "execution.checkpointing.tolerable-failed-checkpoints",
+        0,
+        i64::MAX,
+    ),
     ("restart-strategy.fixed-delay.attempts", 0, i64::MAX),
     (
         "restart-strategy.failure-rate.max-failures-per-interval",

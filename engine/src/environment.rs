@@ -176,9 +176,9 @@ impl PreparedJob {
         collector: Option<Collector>,
         mut options: JobOptions,
     ) -> Result<Supervisor> {
-        let delivery = match options.checkpoint_interval.is_zero() {
-            true => Delivery::AtOnce,
-            false => Delivery::WithCheckpoints,
+        let delivery = match options.checkpoints.is_on() {
+            true => Delivery::WithCheckpoints,
+            false => Delivery::AtOnce,
         };
         if collector.is_some() && delivery == Delivery::AtOnce {
             // Rows that were given cannot be taken back.

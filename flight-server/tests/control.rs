@@ -25,6 +25,7 @@ impl Place {
         let script = format!(
             "SET 'pipeline.name' = 'counting';
              SET 'execution.checkpointing.interval' = '100 ms';
+             SET 'execution.checkpointing.externalized-checkpoint-retention' = 'RETAIN_ON_CANCELLATION';
              SET 'execution.checkpointing.dir' = '{}';
              CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'number-of-rows' = '{rows}',
                'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}');

@@ -11,9 +11,12 @@ use std::sync::mpsc::{Receiver, channel as report_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::checkpoint_options::{CheckpointOptions, JobEnd};
+use super::checkpoint_writer::CheckpointWriter;
+use super::checkpointing::{Checkpointing, Completed};
 use super::clock::Clock;
 use super::control::JobRequest;
-use super::coordinator::{Coordinator, Shared, next_checkpoint};
+use super::coordinator::{Coordinator, Report, Shared};
 use super::deployment::{Deployment, deploy};
 use super::graph::JobGraph;
 use super::metrics::{JobMetrics, Progress};
@@ -23,6 +26,7 @@ use super::status::JobStatus;
 use super::stopping::{SavepointJob, SavepointRequests, StopFlags};
 use super::task::{StepEnvironment, StopMode, Task};
 use super::worker::{Worker, caught};
+use crate::blobs::BlobStore;
 use crate::checkpoint::{CheckpointCoordinator, CheckpointStorage};
 use crate::config::SessionConfig;
 use crate::error::{Error, Result};
@@ -37,12 +41,8 @@ pub struct JobOptions {
     pub batch_bytes: usize,
     /// `volley.exchange.queue-bytes`.
     pub queue_bytes: usize,
-    /// `execution.checkpointing.interval`; zero: no checkpoints.
-    pub checkpoint_interval: Duration,
-    /// `execution.checkpointing.dir`; needed where there is an interval.
-    pub checkpoint_directory: Option<String>,
-    /// `execution.checkpointing.num-retained`.
-    pub retained_checkpoints: usize,
+    /// `execution.checkpointing.*`.
+    pub checkpoints: CheckpointOptions,
     /// `execution.checkpointing.savepoint-dir`.
     pub savepoint_directory: Option<String>,
     /// `execution.state-recovery.*`.
@@ -54,35 +54,18 @@ pub struct JobOptions {
 impl JobOptions {
     /// The options of a session.
     pub fn from_config(config: &SessionConfig) -> Result<Self> {
-        let options = JobOptions {
+        let checkpoints = CheckpointOptions::from_config(config)?;
+        Ok(JobOptions {
             batch_rows: config.integer("volley.batch.rows").clamp(1, 1 << 20) as usize,
             batch_bytes: config.memory_bytes("volley.batch.bytes"),
             queue_bytes: config.memory_bytes("volley.exchange.queue-bytes"),
-            checkpoint_interval: config.duration("execution.checkpointing.interval"),
-            checkpoint_directory: config
-                .get("execution.checkpointing.dir")
-                .map(str::to_string),
-            retained_checkpoints: config
-                .integer("execution.checkpointing.num-retained")
-                .max(1) as usize,
             savepoint_directory: config
                 .get("execution.checkpointing.savepoint-dir")
                 .map(str::to_string),
             restore: RestoreOptions::from_config(config),
-            restart_strategy: RestartStrategy::from_config(
-                config,
-                !config
-                    .duration("execution.checkpointing.interval")
-                    .is_zero(),
-            )?,
-        };
-        if !options.checkpoint_interval.is_zero() && options.checkpoint_directory.is_none() {
-            return Err(Error::user(
-                "'execution.checkpointing.interval' is set but not where checkpoints go",
-            )
-            .hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints'"));
-        }
-        Ok(options)
+            restart_strategy: RestartStrategy::from_config(config, checkpoints.is_on())?,
+            checkpoints,
+        })
     }
 }
 
@@ -104,7 +87,7 @@ pub(super) struct Start<'a> {
     /// Checkpoints count on from here.
     pub(super) last: CheckpointId,
     /// Where they are written.
-    pub(super) storage: Option<CheckpointStorage>,
+    pub(super) storage: Option<(Arc<dyn BlobStore>, CheckpointStorage)>,
     /// Told of checkpoints.
     pub(super) status: Arc<JobStatus>,
     /// Setting it ends the attempt soon, without error.
@@ -131,7 +114,7 @@ impl From<Error> for JobFailure {
 pub(super) struct Job {
     deployment: Deployment,
     options: JobOptions,
-    storage: Option<CheckpointStorage>,
+    storage: Option<(Arc<dyn BlobStore>, CheckpointStorage)>,
     restored: CheckpointId,
     last: CheckpointId,
     savepoints: SavepointJob,
@@ -215,16 +198,25 @@ impl Job {
             options: options.clone(),
         });
         let (sender, receiver) = report_channel();
-        let task_count = deployment.tasks.len();
+        let metrics = Arc::new(deployment.metrics);
+        let writer = storage.map(|(blobs, storage)| {
+            let reports = sender.clone();
+            let wake = move || drop(reports.send(Report::CheckpointWritten));
+            CheckpointWriter::start(blobs, storage, Box::new(wake))
+        });
+        let checkpoints = Checkpointing::new(
+            CheckpointCoordinator::new(&deployment.spans, last),
+            writer.transpose()?,
+            options.checkpoints.clone(),
+            metrics.clone(),
+        );
         let mut tasks: Vec<Option<Task>> = deployment.tasks.into_iter().map(Some).collect();
         let mut threads = Threads::default();
         let mut coordinator = Coordinator {
-            checkpoints: CheckpointCoordinator::new(task_count, last),
-            storage,
+            checkpoints,
             shared: shared.clone(),
             parkers: deployment.parkers.clone(),
-            metrics: Arc::new(deployment.metrics),
-            next_checkpoint: next_checkpoint(&options),
+            metrics,
             savepoints: SavepointRequests::new(stop.clone(), savepoints, status.clone()),
         };
         let mut started = Ok(());
@@ -297,22 +289,25 @@ impl Coordinator {
         if self.shared.stop.is_suspended() {
             let ended = tasks.iter_mut().filter(|task| task.is_finished());
             commit_end(ended).map_err(JobFailure::from)?;
+            self.checkpoints.end(JobEnd::Finished);
             return Ok(JobOutcome::Stopped);
         }
         if self.shared.cancel.load(Ordering::SeqCst) {
+            self.checkpoints.end(JobEnd::Cancelled);
             return Ok(JobOutcome::Cancelled);
         }
         let is_draining = self.shared.stop.mode() == StopMode::Drain;
+        let last = self.checkpoints.finish(is_draining)?;
         if is_draining {
-            let snapshot = self.checkpoints.final_snapshot();
-            self.savepoints.complete_drain(snapshot);
+            self.savepoints.complete_drain(last.as_ref());
         }
-        self.write_final_checkpoint()?;
-        let is_stored = self.storage.is_some() || self.savepoints.is_stop_complete();
+        let is_durable = matches!(last, Some(Completed::Durable(_)));
+        let is_stored = is_durable || self.savepoints.is_stop_complete();
         commit_end(tasks.iter_mut()).map_err(|error| JobFailure {
             error,
             may_restart: is_stored,
         })?;
+        self.checkpoints.end(JobEnd::Finished);
         match is_draining {
             true => Ok(JobOutcome::Stopped),
             false => Ok(JobOutcome::Finished),

@@ -1,8 +1,9 @@
 //! Counters of a running job, by operator, and the few numbers of its progress line.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::status::JobStatus;
 use crate::operators::OperatorMetrics;
@@ -13,8 +14,37 @@ use crate::types::EventTime;
 pub struct JobMetrics {
     operators: Vec<(String, Arc<OperatorMetrics>)>,
     sources: Vec<Arc<SourceMetrics>>,
-    checkpoints: AtomicU64,
+    checkpoints: CheckpointMetrics,
+    warnings: Mutex<Vec<String>>,
     status: Option<Arc<JobStatus>>,
+}
+
+/// The counters of a job's checkpoints.
+#[derive(Debug, Default)]
+pub struct CheckpointMetrics {
+    /// `numberOfCompletedCheckpoints`.
+    pub number_completed: AtomicU64,
+    /// `numberOfFailedCheckpoints`.
+    pub number_failed: AtomicU64,
+    /// `lastCheckpointDuration`, in milliseconds: from the trigger until it was durable.
+    pub last_duration_ms: AtomicU64,
+    /// `lastCheckpointSize`: bytes written for the last one.
+    pub last_bytes: AtomicU64,
+    /// `lastCheckpointFullSize`: bytes that the last one consists of.
+    pub last_full_bytes: AtomicU64,
+}
+
+impl CheckpointMetrics {
+    pub(crate) fn completed(&self, duration: Duration, bytes: u64, full_bytes: u64) {
+        let millis = duration.as_millis() as u64;
+        self.last_duration_ms.store(millis, Ordering::Relaxed);
+        self.last_bytes.store(bytes, Ordering::Relaxed);
+        self.last_full_bytes.store(full_bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.number_failed.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The counters of one subtask of a source.
@@ -56,7 +86,26 @@ impl JobMetrics {
     }
 
     pub(crate) fn count_checkpoint(&self) {
-        self.checkpoints.fetch_add(1, Ordering::Relaxed);
+        let completed = &self.checkpoints.number_completed;
+        completed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counters of the job's checkpoints.
+    pub fn checkpoints(&self) -> &CheckpointMetrics {
+        &self.checkpoints
+    }
+
+    /// The longest time for which one operator instance stood still to give its state, in nanoseconds.
+    pub fn longest_sync_pause_ns(&self) -> u64 {
+        let longest = |(_, metrics): (&str, &OperatorMetrics)| {
+            metrics.longest_snapshot_ns.load(Ordering::Relaxed)
+        };
+        self.operators().map(longest).max().unwrap_or(0)
+    }
+
+    pub(crate) fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.push(warning);
     }
 
     /// Counts for an attempt of this job.
@@ -89,7 +138,10 @@ impl JobMetrics {
     /// What somebody should know who watches the job, each once.
     pub fn new_warnings(&self) -> Vec<String> {
         let warning = |(name, metrics): (&str, &OperatorMetrics)| metrics.waiting.warning(name);
-        self.operators().filter_map(warning).collect()
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = std::mem::take(&mut *warnings);
+        warnings.extend(self.operators().filter_map(warning));
+        warnings
     }
 
     /// The sums over all operators, by Flink's metric names.
@@ -142,7 +194,7 @@ impl JobMetrics {
             rows,
             watermark: EventTime(watermark),
             late_rows,
-            checkpoints: self.checkpoints.load(Ordering::Relaxed),
+            checkpoints: self.checkpoints.number_completed.load(Ordering::Relaxed),
         }
     }
 }

@@ -4,6 +4,9 @@
 //! Deliberately absent: what a query means (see `plan`), and reading the clock anywhere but in `clock`.
 
 mod channel;
+mod checkpoint_options;
+mod checkpoint_writer;
+mod checkpointing;
 mod checks;
 mod clock;
 mod control;
@@ -23,13 +26,14 @@ mod supervisor;
 mod task;
 mod worker;
 
+pub use checkpoint_options::{CheckpointMode, CheckpointOptions, CheckpointRetention, JobEnd};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use control::{JobControl, JobRequest};
 pub use graph::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead, VertexId,
 };
 pub use job::{JobOptions, JobOutcome};
-pub use metrics::{JobMetrics, Progress};
+pub use metrics::{CheckpointMetrics, JobMetrics, Progress};
 pub use restart_strategy::{ExponentialDelay, RestartStrategy, Restarts};
 pub use restore::{ClaimMode, Origin, RestoreOptions};
 pub use status::{JobId, JobOverview, JobState, JobStatus};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
-use crate::checkpoint::{CheckpointStorage, SnapshotReader};
+use crate::checkpoint::{CheckpointReader, SnapshotReader};
 use crate::config::SessionConfig;
 use crate::error::{Error, Result};
 use crate::state::StateSnapshot;
@@ -53,17 +54,19 @@ impl RestoreOptions {
 /// A checkpoint or savepoint that was opened.
 pub(super) struct OpenSnapshot {
     pub(super) path: String,
-    pub(super) reader: Box<dyn SnapshotReader>,
+    pub(super) reader: Arc<dyn SnapshotReader>,
+    /// The same, where it is a checkpoint that a job may take over.
+    pub(super) checkpoint: Option<Arc<CheckpointReader>>,
 }
 
 impl OpenSnapshot {
     /// Opens the checkpoint or savepoint at a path: its directory, or a directory of checkpoints.
     pub(super) fn open(path: &str, max_parallelism: u16) -> Result<Self> {
-        let path = CheckpointStorage::resolve(path)?;
-        let snapshot = CheckpointStorage::read(&path, max_parallelism)?;
+        let checkpoint = Arc::new(CheckpointReader::open(path, max_parallelism)?);
         Ok(OpenSnapshot {
-            path,
-            reader: Box::new(snapshot),
+            path: checkpoint.location().to_string(),
+            reader: checkpoint.clone(),
+            checkpoint: Some(checkpoint),
         })
     }
 
@@ -75,7 +78,7 @@ impl OpenSnapshot {
                 dropped.push(uid);
             }
         }
-        let reader: Box<dyn SnapshotReader> = Box::new(Claimed(self.reader));
+        let reader: Arc<dyn SnapshotReader> = Arc::new(Claimed(self.reader));
         Ok((OpenSnapshot { reader, ..self }, dropped))
     }
 
@@ -104,7 +107,7 @@ impl fmt::Display for Origin {
 }
 
 /// A snapshot of which the job takes what it knows.
-struct Claimed(Box<dyn SnapshotReader>);
+struct Claimed(Arc<dyn SnapshotReader>);
 
 impl SnapshotReader for Claimed {
     fn checkpoint(&self) -> CheckpointId {

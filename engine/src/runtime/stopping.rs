@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
+use super::checkpointing::Completed;
 use super::control::JobRequest;
 use super::status::{JobId, JobStatus};
 use super::task::StopMode;
-use crate::checkpoint::{CheckpointStorage, JobSnapshot};
+use crate::checkpoint::CheckpointStorage;
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
 
@@ -159,12 +160,13 @@ impl SavepointRequests {
     }
 
     /// A checkpoint is complete: writes the savepoint that waits for it. A request to go on is answered.
-    pub(super) fn complete(&mut self, snapshot: &JobSnapshot) {
-        let is_its = |running: &&mut Running| running.checkpoint == Some(snapshot.checkpoint);
+    pub(super) fn complete(&mut self, completed: &Completed) {
+        let checkpoint = Some(completed.checkpoint());
+        let is_its = |running: &&mut Running| running.checkpoint == checkpoint;
         if self.running.as_mut().filter(is_its).is_none() {
             return;
         }
-        let written = self.write(snapshot);
+        let written = self.write(completed);
         let Some(mut running) = self.running.take() else {
             return;
         };
@@ -180,6 +182,15 @@ impl SavepointRequests {
         }
     }
 
+    /// A checkpoint has failed: whoever asked for it is told, and a job that was to stop with it goes on.
+    pub(super) fn fail(&mut self, checkpoint: CheckpointId, error: Error) {
+        let is_its = |running: &mut Running| running.checkpoint == Some(checkpoint);
+        if let Some(running) = self.running.take_if(is_its) {
+            self.flags.suspend_at.store(0, Ordering::SeqCst);
+            running.request.refuse(error);
+        }
+    }
+
     /// Whether the savepoint of a stop is complete, so that the job may end.
     pub(super) fn is_stop_complete(&self) -> bool {
         self.running
@@ -188,12 +199,12 @@ impl SavepointRequests {
     }
 
     /// All tasks have ended: writes the savepoint of a drained job.
-    pub(super) fn complete_drain(&mut self, snapshot: Option<JobSnapshot>) {
+    pub(super) fn complete_drain(&mut self, completed: Option<&Completed>) {
         if !self.flags.is_draining() {
             return;
         }
-        let written = match snapshot {
-            Some(snapshot) => self.write(&snapshot),
+        let written = match completed {
+            Some(completed) => self.write(completed),
             None => Err(Error::internal("a drained job has tasks that did not end")),
         };
         let written = written.map_err(|error| {
@@ -225,7 +236,7 @@ impl SavepointRequests {
         }
     }
 
-    fn write(&mut self, snapshot: &JobSnapshot) -> Result<String> {
+    fn write(&mut self, completed: &Completed) -> Result<String> {
         let target = self.running.as_ref().and_then(|running| {
             let (JobRequest::Savepoint { target, .. } | JobRequest::Stop { target, .. }) =
                 &running.request;
@@ -237,12 +248,12 @@ impl SavepointRequests {
             "{}/savepoint-{}-{}",
             target.trim_end_matches('/'),
             self.job.id.short(),
-            snapshot.checkpoint
+            completed.checkpoint()
         );
-        write_savepoint(snapshot, &directory, &self.job)
+        write_savepoint(completed, &directory, &self.job)
             .map_err(|error| error.context(format!("while writing the savepoint {directory}")))?;
         self.status
-            .savepoint_completed(snapshot.checkpoint, &directory);
+            .savepoint_completed(completed.checkpoint(), &directory);
         Ok(directory)
     }
 }
@@ -258,7 +269,7 @@ fn answer(request: JobRequest, answer: Result<String>) {
 }
 
 /// Writes a savepoint into a directory of its own, in the layout of checkpoints.
-fn write_savepoint(snapshot: &JobSnapshot, directory: &str, job: &SavepointJob) -> Result<()> {
-    let storage = CheckpointStorage::new(directory, &job.name, job.max_parallelism, 1)?;
-    storage.write(snapshot).map(drop)
+fn write_savepoint(completed: &Completed, directory: &str, job: &SavepointJob) -> Result<()> {
+    let reader = completed.reader()?;
+    CheckpointStorage::copy(reader, directory, &job.name, job.max_parallelism).map(drop)
 }

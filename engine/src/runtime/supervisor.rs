@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use super::checkpoint_options::JobEnd;
 use super::clock::Clock;
 use super::control::{JobControl, JobRequest};
-use super::deployment::uids;
+use super::deployment::{operator_names, uids};
 use super::graph::JobGraph;
 use super::job::{Job, JobFailure, JobOptions, JobOutcome, Start};
 use super::metrics::{JobMetrics, Progress};
@@ -19,7 +20,8 @@ use super::restart_strategy::Restarts;
 use super::restore::{ClaimMode, OpenSnapshot, Origin, newest_readable};
 use super::status::{JobId, JobState, JobStatus};
 use super::worker::caught;
-use crate::checkpoint::CheckpointStorage;
+use crate::blobs::{BlobStore, open_blobs};
+use crate::checkpoint::{CheckpointStorage, StartedFrom, StorageOptions};
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
 
@@ -192,16 +194,11 @@ impl Supervisor {
         };
         let resumes = options.restore.resume && origin.as_ref().is_some_and(is_own);
         let first = CheckpointId(last.0 + 1);
-        let claimed = origin
-            .as_ref()
-            .filter(|_| options.restore.claim_mode == ClaimMode::Claim)
-            .map(|origin| origin.path.clone());
-        let kept_before = if resumes { CheckpointId(0) } else { first };
         let ownership = Ownership {
-            kept_before,
-            claimed,
+            from: if resumes { CheckpointId(0) } else { first },
+            claims: options.restore.claim_mode == ClaimMode::Claim,
         };
-        let storage = storage(&options, &first_graph, &ownership)?;
+        let storage = storage(&options, &first_graph, &ownership, snapshot.as_ref())?;
         let start = Start {
             snapshot: snapshot.as_ref(),
             last,
@@ -299,7 +296,10 @@ impl Supervisor {
             let failure = match ran {
                 Ok(outcome) => break Ok(outcome),
                 // Where it is wanted no more, it does not matter that it failed.
-                Err(_) if cancel.load(Ordering::SeqCst) => break Ok(JobOutcome::Cancelled),
+                Err(_) if cancel.load(Ordering::SeqCst) => {
+                    redeployment.discard_checkpoints(JobEnd::Cancelled);
+                    break Ok(JobOutcome::Cancelled);
+                }
                 Err(failure) => failure,
             };
             let is_final = !failure.may_restart || failure.error.is_broken_pipe();
@@ -308,6 +308,7 @@ impl Supervisor {
                 false => restarts.on_failure(clock.now()),
             };
             let Some(delay) = delay else {
+                redeployment.discard_checkpoints(JobEnd::Failed);
                 break Err(last_failure(failure.error, count));
             };
             status.set_state(JobState::Restarting);
@@ -316,6 +317,7 @@ impl Supervisor {
                 restart_in: delay,
             });
             if !wait(delay, &cancel, &requests) {
+                redeployment.discard_checkpoints(JobEnd::Cancelled);
                 break Ok(JobOutcome::Cancelled);
             }
             count += 1;
@@ -390,6 +392,18 @@ impl Redeployment {
         Ok(caught(|| self.deploy_latest(listener))?)
     }
 
+    /// Between attempts: removes the checkpoints of this run that need not outlive the job. What cannot be removed stays.
+    fn discard_checkpoints(&self, end: JobEnd) {
+        let Some(kept) = self.options.checkpoints.retention.kept(end) else {
+            return;
+        };
+        let opened =
+            (self.graph)().and_then(|graph| storage(&self.options, &graph, &self.ownership, None));
+        if let Ok(Some((blobs, mut storage))) = opened {
+            storage.discard(&*blobs, kept);
+        }
+    }
+
     fn deploy_latest(&self, listener: &mut dyn FnMut(&JobEvent)) -> Result<(Job, Option<Origin>)> {
         let graph = (self.graph)()?;
         let present = present_checkpoints(&self.options)?;
@@ -422,7 +436,7 @@ impl Redeployment {
         let start = Start {
             snapshot: snapshot.as_ref(),
             last,
-            storage: storage(&self.options, &graph, &self.ownership)?,
+            storage: storage(&self.options, &graph, &self.ownership, snapshot.as_ref())?,
             status: self.status.clone(),
             cancel: self.cancel.clone(),
         };
@@ -433,34 +447,63 @@ impl Redeployment {
 
 /// `execution.checkpointing.dir` where checkpoints are on.
 fn has_checkpoints(options: &JobOptions) -> Option<&String> {
-    let directory = options.checkpoint_directory.as_ref();
-    directory.filter(|_| !options.checkpoint_interval.is_zero())
+    let directory = options.checkpoints.directory.as_ref();
+    directory.filter(|_| options.checkpoints.is_on())
 }
 
+/// Where an attempt that starts from `snapshot` writes its checkpoints.
 fn storage(
     options: &JobOptions,
     graph: &JobGraph,
     ownership: &Ownership,
-) -> Result<Option<CheckpointStorage>> {
+    snapshot: Option<&OpenSnapshot>,
+) -> Result<Option<(Arc<dyn BlobStore>, CheckpointStorage)>> {
     let Some(directory) = has_checkpoints(options) else {
         return Ok(None);
     };
-    let storage = CheckpointStorage::new(
-        directory,
-        &graph.name,
-        graph.max_parallelism,
-        options.retained_checkpoints,
-    )?;
-    let storage = storage.keep_before(ownership.kept_before);
-    Ok(Some(storage.claim(ownership.claimed.clone())))
+    let blobs = open_blobs(directory)?;
+    let storage_options = StorageOptions {
+        job: graph.name.clone(),
+        max_parallelism: graph.max_parallelism,
+        retained: options.checkpoints.retained,
+        incremental: options.checkpoints.incremental,
+        names: operator_names(graph),
+        owned_from: ownership.from,
+        writer: format!("{:08x}", rand::random::<u32>()),
+    };
+    let mut elsewhere = None;
+    let started_from = match snapshot {
+        None => StartedFrom::Nothing,
+        Some(snapshot) => {
+            let root = blobs.location();
+            let root = format!("{}/chk-", root.trim_end_matches('/'));
+            let lies_there = snapshot.path.starts_with(&root);
+            let is_own = snapshot.reader.checkpoint() >= ownership.from || ownership.claims;
+            match &snapshot.checkpoint {
+                Some(checkpoint) if lies_there && is_own && checkpoint.is_in_place() => {
+                    StartedFrom::Claimed(checkpoint.clone())
+                }
+                Some(checkpoint) if ownership.claims => {
+                    elsewhere = Some(checkpoint.clone());
+                    StartedFrom::Copied(snapshot.reader.clone())
+                }
+                _ => StartedFrom::Copied(snapshot.reader.clone()),
+            }
+        }
+    };
+    let mut storage = CheckpointStorage::open(&*blobs, storage_options, started_from)?;
+    if let Some(checkpoint) = elsewhere {
+        storage.claim_elsewhere(checkpoint);
+    }
+    Ok(Some((blobs, storage)))
 }
 
 /// Which checkpoints are the job's to delete.
 struct Ownership {
-    /// Those in its directory before this one are not.
-    kept_before: CheckpointId,
-    /// This one elsewhere is.
-    claimed: Option<String>,
+    /// Those in its directory from this one on.
+    from: CheckpointId,
+    /// And the one that it was started from.
+    claims: bool,
 }
 
 /// What lies in `execution.checkpointing.dir`.
@@ -472,7 +515,7 @@ struct PresentCheckpoints {
 }
 
 fn present_checkpoints(options: &JobOptions) -> Result<PresentCheckpoints> {
-    let directory = match &options.checkpoint_directory {
+    let directory = match &options.checkpoints.directory {
         Some(directory) if has_checkpoints(options).is_some() || options.restore.resume => {
             directory
         }
@@ -495,7 +538,7 @@ fn first_snapshot(
     events: &mut Vec<JobEvent>,
 ) -> Result<Option<OpenSnapshot>> {
     let restore = &options.restore;
-    if restore.resume && options.checkpoint_directory.is_none() {
+    if restore.resume && options.checkpoints.directory.is_none() {
         return Err(Error::user("there is nothing to resume from: 'execution.checkpointing.dir' is not set")
             .hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints' and 'execution.checkpointing.interval' = '10 s'"));
     }

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -361,7 +362,11 @@ impl Slot {
         checkpoint: CheckpointId,
         emitted: EventTime,
     ) -> Result<(String, StateSnapshot)> {
+        let begun = Instant::now();
         let mut snapshot = self.operator.snapshot_state(&mut self.ctx, checkpoint)?;
+        let taken = begun.elapsed().as_nanos() as u64;
+        let longest = &self.ctx.metrics().longest_snapshot_ns;
+        longest.fetch_max(taken, Ordering::Relaxed);
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok((self.uid.clone(), snapshot))
     }

@@ -57,7 +57,11 @@ const DOORS: &[(&str, &[&str])] = &[
             "connectors::factory",
         ],
     ),
-    ("checkpoint", &["types", "stream", "state", "config"]),
+    ("blobs", &[]),
+    (
+        "checkpoint",
+        &["types", "stream", "state", "config", "blobs"],
+    ),
     (
         "runtime",
         &[
@@ -69,6 +73,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "operators",
             "connectors",
             "checkpoint",
+            "blobs",
         ],
     ),
     (

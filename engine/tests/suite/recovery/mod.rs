@@ -45,6 +45,10 @@ fn options(directory: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("execution.checkpointing.interval", "5 ms".to_string()),
         (
+            "execution.checkpointing.externalized-checkpoint-retention",
+            "RETAIN_ON_CANCELLATION".to_string(),
+        ),
+        (
             "execution.checkpointing.dir",
             path(directory, "checkpoints"),
         ),
