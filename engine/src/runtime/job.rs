@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel as report_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use super::checkpoint_options::{CheckpointOptions, JobEnd};
 use super::checkpoint_writer::CheckpointWriter;

@@ -406,8 +406,8 @@ fn run_some(
     let cancel = job.cancel_flag();
     job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 4, Ordering::SeqCst))
         .unwrap();
-    let events = events.lock().unwrap().clone();
-    events
+    let events = events.lock().unwrap();
+    events.clone()
 }
 
 /// The numbers of the complete checkpoints in a directory.
