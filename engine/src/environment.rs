@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 use crate::plan::logical::{Statement, TableSpec};
 use crate::plan::{ExecPlan, build_graph, explain, plan_statement};
 use crate::runtime::{
-    Clock, JobGraph, JobId, JobOptions, RestartStrategy, Supervisor, SystemClock,
+    CheckpointRetention, Clock, JobGraph, JobId, JobOptions, RestartStrategy, Supervisor,
+    SystemClock,
 };
 use crate::sql::{Session, StatementResult};
 use crate::types::Schema;
@@ -165,9 +166,14 @@ impl PreparedJob {
     }
 
     /// As [`PreparedJob::deploy`], going on from the newest complete checkpoint in `execution.checkpointing.dir` where there is one.
+    /// Who starts jobs so will do it again: checkpoints stay however the job ends, unless an option says otherwise.
     pub fn resume(&self, collector: Option<Collector>) -> Result<Supervisor> {
+        const RETENTION: &str = "execution.checkpointing.externalized-checkpoint-retention";
         let mut options = JobOptions::from_config(&self.config)?;
         options.restore.resume = true;
+        if self.config.explicit().all(|(key, _)| key != RETENTION) {
+            options.checkpoints.retention = CheckpointRetention::RetainOnCancellation;
+        }
         self.deploy_with(collector, options)
     }
 

@@ -25,7 +25,6 @@ impl Place {
         let script = format!(
             "SET 'pipeline.name' = 'counting';
              SET 'execution.checkpointing.interval' = '100 ms';
-             SET 'execution.checkpointing.externalized-checkpoint-retention' = 'RETAIN_ON_CANCELLATION';
              SET 'execution.checkpointing.dir' = '{}';
              CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'number-of-rows' = '{rows}',
                'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}');
@@ -220,7 +219,7 @@ fn a_job_is_listed_saved_stopped_and_goes_on_from_its_savepoint() {
 
 #[test]
 fn a_killed_job_goes_on_with_resume_and_its_socket_is_forgotten() {
-    let place = Place::new(3000);
+    let place = Place::new(4000);
     let first = place.run(&["--resume"]);
     place.listed();
     let errors = first.kill();
@@ -235,15 +234,23 @@ fn a_killed_job_goes_on_with_resume_and_its_socket_is_forgotten() {
     place.listed();
     second.kill();
     place.check_counted();
+    let third = place.run(&["--resume"]);
+    place.listed();
+    assert!(place.volley(&["cancel", "counting"]).status.success());
+    assert_eq!(
+        third.end().0,
+        Some(130),
+        "its checkpoints stay all the same"
+    );
     let (code, errors) = place.run(&["--resume"]).end();
     assert_eq!(code, Some(0), "{errors}");
     assert!(errors.contains("starts from checkpoint"), "{errors}");
-    assert_eq!(place.check_counted(), 3000);
+    assert_eq!(place.check_counted(), 4000);
 
     // It has finished: there is nothing left to read.
     let (code, errors) = place.run(&["--resume"]).end();
     assert_eq!(code, Some(0), "{errors}");
-    assert_eq!(place.check_counted(), 3000);
+    assert_eq!(place.check_counted(), 4000);
 }
 
 #[test]

@@ -112,10 +112,8 @@ impl Coordinator {
 
     /// Starts the checkpoint of a savepoint that was asked for, or ends the input of a job that is to be drained.
     fn begin_savepoint(&mut self) {
-        if !self.checkpoints.is_running()
-            && self.savepoints.wants_checkpoint()
-            && let Some(checkpoint) = self.checkpoints.trigger()
-        {
+        let may_begin = !self.checkpoints.is_running() && self.savepoints.wants_checkpoint();
+        if let Some(checkpoint) = may_begin.then(|| self.checkpoints.trigger()).flatten() {
             self.savepoints.begin(Some(checkpoint));
             self.shared.requested.store(checkpoint.0, Ordering::SeqCst);
         }

@@ -210,7 +210,7 @@ impl Sink for SharedStage {
     fn commit(&self, committables: &[Committable]) -> Result<()> {
         for committable in committables {
             let (transaction, rows): (u64, Vec<Vec<i64>>) =
-                serde_json::from_value(committable.0.clone()).unwrap();
+                serde_json::from_value(committable.note.clone()).unwrap();
             let mut stage = self.lock();
             if stage.transactions.insert(transaction) {
                 stage.committed.extend(rows);
@@ -254,6 +254,9 @@ impl SinkWriter for Writer {
         let mut stage = self.stage.lock();
         stage.next_transaction += 1;
         let rows = std::mem::take(&mut self.rows);
-        Ok(vec![Committable(json!((stage.next_transaction, rows)))])
+        Ok(vec![Committable::new(json!((
+            stage.next_transaction,
+            rows
+        )))])
     }
 }

@@ -121,7 +121,7 @@ fn a_job_that_fails_starts_again_and_writes_each_row_once() {
         Trouble::Read(300),
         Trouble::Write(700),
         Trouble::Panic(1201),
-        Trouble::Commit(12),
+        Trouble::Commit(2),
     ];
     let stage = SharedStage::new(2000, true, &troubles);
     let job = deploy(&stage, SUMS, &options(directory.path())).unwrap();
@@ -406,8 +406,8 @@ fn run_some(
     let cancel = job.cancel_flag();
     job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 4, Ordering::SeqCst))
         .unwrap();
-    let events = events.lock().unwrap().clone();
-    events
+    let events = events.lock().unwrap();
+    events.clone()
 }
 
 /// The numbers of the complete checkpoints in a directory.
