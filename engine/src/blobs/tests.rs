@@ -76,7 +76,8 @@ fn a_store_in_memory_is_the_same_for_all_who_name_it() {
     let same = open_blobs("memory://blobs-test/a/b").unwrap();
     assert_eq!(&same.get("c").unwrap().unwrap()[..], b"x");
     let mut upload = same.start_upload("d").unwrap();
-    same.put_part(&mut upload, Bytes::from_static(b"y")).unwrap();
+    same.put_part(&mut upload, Bytes::from_static(b"y"))
+        .unwrap();
     let again = open_blobs("memory://blobs-test/a/b").unwrap();
     again.complete_upload(&upload).unwrap();
     assert_eq!(&store.get("b/d").unwrap().unwrap()[..], b"y");

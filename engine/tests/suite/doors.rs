@@ -66,7 +66,11 @@ const DOORS: &[(&str, &[&str])] = &[
             "connectors::factory",
         ],
     ),
-    ("checkpoint", &["types", "stream", "state", "config"]),
+    ("blobs", &[]),
+    (
+        "checkpoint",
+        &["types", "stream", "state", "config", "blobs"],
+    ),
     (
         "runtime",
         &[
@@ -78,6 +82,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "operators",
             "connectors",
             "checkpoint",
+            "blobs",
         ],
     ),
     (

@@ -11,5 +11,6 @@ mod file_sinks;
 mod jobs;
 mod random_queries;
 mod random_windows;
+mod recovery;
 mod retail;
 mod simulation;
