@@ -288,6 +288,7 @@ impl SliceStore {
         };
         if assigner.is_tumbling() {
             self.expected_slice = groups.len();
+            return;
         }
         if assigner.is_cumulative() {
             let last = assigner.last_window_end(window.end);
