@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::{Context, Flow, InputIndex, Operator, Output, Subtask};
 use crate::connectors::{Sink, SinkWriter};
 use crate::error::{Error, ErrorKind, Result};
+use crate::planted::{Bug, is_planted};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, LogicalType, RowKind};
@@ -172,6 +173,12 @@ impl SinkOperator {
     fn prepare(&mut self, checkpoint: CheckpointId) -> Result<()> {
         self.last = checkpoint;
         let committables = self.writer.prepare_commit(checkpoint)?;
+        if is_planted(Bug::CommitTooEarly) {
+            self.sink.commit(&committables)?;
+        }
+        if is_planted(Bug::PreparedForgotten) {
+            self.prepared.clear();
+        }
         if !committables.is_empty() {
             self.prepared.push_back(Prepared {
                 checkpoint,
@@ -294,7 +301,7 @@ impl Operator for SinkOperator {
             return Ok(());
         }
         let committables = prepared::from_batches(snapshot.batches(COMMITTABLES))?;
-        if !committables.is_empty() {
+        if !committables.is_empty() && !is_planted(Bug::CommitSkippedAtRestore) {
             self.sink
                 .commit(&committables)
                 .map_err(|error| error.context("while committing what the checkpoint holds"))?;

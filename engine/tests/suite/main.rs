@@ -12,3 +12,4 @@ mod jobs;
 mod random_queries;
 mod random_windows;
 mod retail;
+mod simulation;
