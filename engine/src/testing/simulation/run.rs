@@ -298,14 +298,12 @@ impl<'w> Run<'w> {
 
     /// What a call of the job came to; `None` where the process died in it.
     fn alive<T>(&mut self, result: Result<T>) -> Result<Option<T>, Fault> {
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(_) if self.world.bench.has_died() => {
-                self.die("in the middle of a call");
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
+        // A sink operator may mean to try a failed commit again; a dead one cannot.
+        if self.world.bench.has_died() {
+            self.die("in the middle of a call");
+            return Ok(None);
         }
+        Ok(Some(result?))
     }
 
     /// Every task makes a step. Whether the job has ended and committed everything.
