@@ -21,5 +21,7 @@ mod tests;
 mod variance;
 
 pub use accumulator::{Accumulator, AggregateRows};
-pub use aggregate_set::{AggregateSet, AggregateSetSpec};
+pub use aggregate_set::{
+    AGGREGATE_PART, AggregateSet, AggregateSetSpec, ROWS_PART, STATE_PART,
+};
 pub use over::{FrameKind, OverFunctions, OverScript};

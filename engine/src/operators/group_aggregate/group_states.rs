@@ -339,7 +339,8 @@ impl GroupStates {
             .map(|hash| *hash);
         let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from_iter_values(key_groups))];
         columns.extend(self.keys(&live)?);
-        columns.extend(self.aggregates.partials(&Groups::Ids(&slots))?);
+        let partials = self.aggregates.partials(&Groups::Ids(&slots))?;
+        columns.extend(self.spec.state_columns(partials)?);
         if self.ttl.is_enabled() {
             let expiries = Groups::Ids(&slots).gather(&self.expiries);
             columns.push(Arc::new(Int64Array::from(expiries)));
@@ -348,14 +349,12 @@ impl GroupStates {
         Ok(vec![RecordBatch::try_new(schema, columns)?])
     }
 
-    fn snapshot_schema(&self, key_names: &[String]) -> Schema {
+    /// The columns of [`GroupStates::snapshot`].
+    pub(super) fn snapshot_schema(&self, key_names: &[String]) -> Schema {
         let mut fields = vec![Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)];
         let keys = key_names.iter().zip(&self.key_types);
         fields.extend(keys.map(|(name, key)| Field::new(name, key.clone(), true)));
-        let partials = self.spec.partial_fields().into_iter();
-        fields.extend(
-            partials.map(|field| Field::new(field.name, field.logical_type.to_arrow(), true)),
-        );
+        fields.extend(self.spec.state_fields());
         if self.ttl.is_enabled() {
             fields.push(Field::new(EXPIRY, DataType::Int64, false));
         }
@@ -371,7 +370,7 @@ impl GroupStates {
             let keys = &batch.columns()[1..first_partial];
             let partials = &batch.columns()[first_partial..last_partial];
             let expiries = batch.column_by_name(EXPIRY);
-            let counts = self.spec.row_counts(partials);
+            let counts = self.spec.row_counts(partials).filter(|_| !self.insert_only);
             let mut groups = Vec::new();
             let hashes = hash_columns(keys, batch.num_rows())?;
             let known = self.table.len();

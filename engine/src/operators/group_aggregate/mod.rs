@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::SchemaRef;
 
 use self::changes::ChangeWriter;
 use self::group_states::GroupStates;
@@ -110,6 +111,8 @@ pub struct GroupAggregateOperator {
     /// The columns that accumulators read: arguments, or partials.
     columns: Vec<usize>,
     merges_partials: bool,
+    /// The key columns of the rows that the aggregates speak of.
+    grouping: Vec<usize>,
     key_names: Vec<String>,
     states: GroupStates,
     writer: ChangeWriter,
@@ -172,6 +175,7 @@ impl GroupAggregateOperator {
             keys,
             columns,
             merges_partials: spec.merges_partials,
+            grouping: spec.keys,
             key_names: key_fields.into_iter().map(|key| key.name).collect(),
             states,
             bundle: bundle.map(|bundle| (bundle, Touched::default())),
@@ -182,6 +186,13 @@ impl GroupAggregateOperator {
             result_rows: Vec::new(),
             writer,
         })
+    }
+
+    /// Names the columns of snapshots by what the columns of the rows hold, so that another query finds them again.
+    pub fn with_column_texts(mut self, texts: &[String]) -> Self {
+        self.key_names = self.grouping.iter().map(|key| texts[*key].clone()).collect();
+        self.states.spec = self.states.spec.with_column_texts(texts);
+        self
     }
 
     /// Bytes of state.
@@ -305,6 +316,11 @@ impl Operator for GroupAggregateOperator {
             .snapshot(&self.key_names, ctx.subtask().max_parallelism)?;
         snapshot.insert_keyed(TABLE, batches);
         Ok(snapshot)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let schema = self.states.snapshot_schema(&self.key_names);
+        vec![(TABLE.to_string(), Arc::new(schema))]
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

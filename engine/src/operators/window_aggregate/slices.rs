@@ -338,14 +338,22 @@ impl SliceStore {
             Arc::new(Int64Array::from(vec![slice.start; hashes.len()])),
         ];
         columns.extend(groups.keys(&all)?);
-        columns.extend(groups.partials(&all)?);
+        let partials = groups.partials(&all)?;
+        columns.extend(self.grouping.aggregates.state_columns(partials)?);
         Ok(RecordBatch::try_new(
             Arc::new(self.snapshot_schema(key_names)),
             columns,
         )?)
     }
 
-    fn snapshot_schema(&self, key_names: &[String]) -> Schema {
+    /// Names the states of aggregates in snapshots.
+    pub(crate) fn name_states(&mut self, texts: &[String]) {
+        let aggregates = self.grouping.aggregates.clone();
+        self.grouping.aggregates = aggregates.with_column_texts(texts);
+    }
+
+    /// The columns of [`SliceStore::snapshot`].
+    pub(crate) fn snapshot_schema(&self, key_names: &[String]) -> Schema {
         let mut fields = vec![
             Field::new(KEY_HASH_COLUMN, DataType::UInt64, false),
             Field::new("hash", DataType::UInt64, false),
@@ -354,10 +362,7 @@ impl SliceStore {
         ];
         let keys = key_names.iter().zip(&self.grouping.key_types);
         fields.extend(keys.map(|(name, key)| Field::new(name, key.clone(), true)));
-        let partials = self.grouping.aggregates.partial_fields().into_iter();
-        fields.extend(
-            partials.map(|field| Field::new(field.name, field.logical_type.to_arrow(), true)),
-        );
+        fields.extend(self.grouping.aggregates.state_fields());
         Schema::new(fields)
     }
 
