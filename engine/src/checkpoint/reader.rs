@@ -1,11 +1,14 @@
 //! What a restore reads from: a checkpoint, a savepoint, or a snapshot in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::JobSnapshot;
+use super::{JobSnapshot, PlanFacts, TableFacts};
 use crate::error::{Error, Result};
-use crate::state::StateSnapshot;
+use crate::state::{StateSnapshot, TableScope};
 use crate::stream::{CheckpointId, KeyGroupRange};
+
+/// The number of key groups where that of the writer is not known: by key hash any number will do.
+const KEY_GROUPS: u16 = 128;
 
 /// The state of a job at one checkpoint, operator by operator and key group by key group, so that memory need not hold all of it.
 pub trait SnapshotReader: Send + Sync {
@@ -20,6 +23,42 @@ pub trait SnapshotReader: Send + Sync {
 
     /// The state of an operator: the rows of keyed tables in these of `max_parallelism` key groups, and all rows of all other tables.
     fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot>;
+
+    /// The job that wrote the state, where that is kept beside it. Default: it is not.
+    fn plan_facts(&self) -> Option<PlanFacts> {
+        None
+    }
+
+    /// `pipeline.max-parallelism` of the job that wrote the state, where that is known.
+    fn max_parallelism(&self) -> Option<u16> {
+        None
+    }
+
+    /// The tables of an operator. Default: reads them, a part of the key groups at a time.
+    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+        let max_parallelism = self.max_parallelism().unwrap_or(KEY_GROUPS);
+        let mut facts: BTreeMap<String, TableFacts> = BTreeMap::new();
+        for range in KeyGroupRange::parts(max_parallelism) {
+            for (name, table) in self.read(uid, range, max_parallelism)?.tables {
+                let fact = facts.entry(name).or_insert_with_key(|name| TableFacts {
+                    name: name.clone(),
+                    scope: table.scope,
+                    schema: None,
+                    rows: 0,
+                    bytes: 0,
+                });
+                if table.scope == TableScope::Operator && fact.schema.is_some() {
+                    continue;
+                }
+                for batch in &table.batches {
+                    fact.schema.get_or_insert_with(|| batch.schema());
+                    fact.rows += batch.num_rows() as u64;
+                    fact.bytes += batch.get_array_memory_size() as u64;
+                }
+            }
+        }
+        Ok(facts.into_values().collect())
+    }
 
     /// Checks that the state belongs to a job with these operators: each operator that has rows in it must still be there. (One that
     /// keeps nothing over a barrier, as a local aggregation, comes and goes with the parallelism.)

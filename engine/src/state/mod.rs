@@ -21,6 +21,9 @@ pub use keyed_rows::KeyedRows;
 pub use row_slab::RowSlab;
 pub use row_store::RowStore;
 pub use part::StatePart;
-pub use snapshot::{KEY_HASH_COLUMN, StateSnapshot, StateTable, TableScope, key_hashes_of};
+pub use snapshot::{
+    AGGREGATE_PART, KEY_HASH_COLUMN, ROWS_PART, STATE_PART, StateSnapshot, StateTable, TableScope,
+    key_hashes_of,
+};
 pub use time_to_live::TimeToLive;
 pub use unit_store::{MemoryUnitStore, UnitStore, UnitWrite};

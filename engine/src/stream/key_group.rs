@@ -42,6 +42,14 @@ impl KeyGroupRange {
         }
     }
 
+    /// All key groups in order, in so few parts that each is worth a pass, and so many that a part of large state is small.
+    pub fn parts(max_parallelism: u16) -> impl Iterator<Item = KeyGroupRange> {
+        const MOST: u16 = 64;
+        let max_parallelism = max_parallelism.max(1);
+        let parts = max_parallelism.min(MOST) as usize;
+        (0..parts).map(move |part| KeyGroupRange::of_subtask(part, parts, max_parallelism))
+    }
+
     /// Whether the group is among them.
     pub fn contains(&self, group: KeyGroup) -> bool {
         self.first <= group && group <= self.last

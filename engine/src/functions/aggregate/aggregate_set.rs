@@ -21,15 +21,8 @@ use super::sum::{DecimalSumAccumulator, DoubleSumAccumulator, Finish, IntegerSum
 use super::variance::{Spread, VarianceAccumulator};
 use crate::error::{Error, Result};
 use crate::functions::AggregateCall;
-use crate::state::Groups;
+use crate::state::{AGGREGATE_PART, Groups, ROWS_PART, STATE_PART};
 use crate::types::{Field, LogicalType, RowField, TypeRoot};
-
-/// The metadata key by which a column of a snapshot says what part of the state it is: [`AGGREGATE_PART`] or [`ROWS_PART`].
-pub const STATE_PART: &str = "volley.state-part";
-/// A part of one aggregate's state: it may be dropped, and a new one begins empty.
-pub const AGGREGATE_PART: &str = "aggregate";
-/// The number of rows of a group, which is known from its first row on or not at all.
-pub const ROWS_PART: &str = "rows";
 
 /// What an [`AggregateSet`] computes: made once for an operator.
 #[derive(Debug, Clone)]

@@ -21,7 +21,5 @@ mod tests;
 mod variance;
 
 pub use accumulator::{Accumulator, AggregateRows};
-pub use aggregate_set::{
-    AGGREGATE_PART, AggregateSet, AggregateSetSpec, ROWS_PART, STATE_PART,
-};
+pub use aggregate_set::{AggregateSet, AggregateSetSpec};
 pub use over::{FrameKind, OverFunctions, OverScript};
