@@ -292,6 +292,12 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "A checkpoint to start from: its directory, or the directory above it for the latest.",
     ),
     OptionSpec::new(
+        "execution.state-recovery.ignore-unclaimed-state",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether a restore may lose state that no operator of the job takes up; without it such a restore is refused.",
+    ),
+    OptionSpec::new(
         "volley.batch.rows",
         OptionType::Integer,
         Some("8192"),

@@ -59,7 +59,8 @@ impl ObjectBlobs {
             Error::user(format!("cannot use '{url}': {error}"))
                 .hint("a local path, file://, s3://, gs://, az:// or http:// is understood; credentials come from the environment")
         };
-        let (scheme, root) = object_store::ObjectStoreScheme::parse(&parsed).map_err(|error| unknown(error.into()))?;
+        let (scheme, root) = object_store::ObjectStoreScheme::parse(&parsed)
+            .map_err(|error| unknown(error.into()))?;
         use object_store::ObjectStoreScheme as Scheme;
         let own = |store: Arc<dyn ObjectStore>, uploads| {
             Ok(ObjectBlobs::new(store, uploads, root.clone(), url))
@@ -71,7 +72,8 @@ impl ObjectBlobs {
                 own(store.clone(), Some(store as Arc<dyn MultipartStore>))
             }
             Scheme::GoogleCloudStorage => {
-                let builder = object_store::gcp::GoogleCloudStorageBuilder::from_env().with_url(url);
+                let builder =
+                    object_store::gcp::GoogleCloudStorageBuilder::from_env().with_url(url);
                 let store = Arc::new(builder.build().map_err(unknown)?);
                 own(store.clone(), Some(store as Arc<dyn MultipartStore>))
             }
@@ -123,7 +125,12 @@ impl ObjectBlobs {
         })
     }
 
-    fn put_with(&self, path: &str, bytes: Bytes, mode: PutMode) -> Result<object_store::Result<()>> {
+    fn put_with(
+        &self,
+        path: &str,
+        bytes: Bytes,
+        mode: PutMode,
+    ) -> Result<object_store::Result<()>> {
         let (store, location) = (self.store.clone(), self.path(path));
         wait(async move {
             let options = PutOptions::from(mode);
@@ -153,7 +160,13 @@ impl BlobStore for ObjectBlobs {
 
     fn get(&self, path: &str) -> Result<Option<Bytes>> {
         let (store, location) = (self.store.clone(), self.path(path));
-        let got = wait(async move { store.get_opts(&location, Default::default()).await?.bytes().await })?;
+        let got = wait(async move {
+            store
+                .get_opts(&location, Default::default())
+                .await?
+                .bytes()
+                .await
+        })?;
         match got {
             Ok(bytes) => Ok(Some(bytes)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
@@ -198,7 +211,10 @@ impl BlobStore for ObjectBlobs {
         let (store, location) = (self.store.clone(), self.path(path));
         let deleted = wait(async move {
             let one = futures_util::stream::once(async { Ok(location) });
-            store.delete_stream(Box::pin(one)).try_collect::<Vec<_>>().await
+            store
+                .delete_stream(Box::pin(one))
+                .try_collect::<Vec<_>>()
+                .await
         })?;
         match deleted {
             Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),

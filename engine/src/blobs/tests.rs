@@ -47,8 +47,12 @@ fn an_upload_is_a_blob_only_when_completed_by_whomever() {
     let (stores, _directory) = stores();
     for store in stores {
         let mut upload = store.start_upload("out/part").unwrap();
-        store.put_part(&mut upload, Bytes::from_static(b"ab")).unwrap();
-        store.put_part(&mut upload, Bytes::from_static(b"cd")).unwrap();
+        store
+            .put_part(&mut upload, Bytes::from_static(b"ab"))
+            .unwrap();
+        store
+            .put_part(&mut upload, Bytes::from_static(b"cd"))
+            .unwrap();
         assert!(store.list("").unwrap().is_empty());
         let text = serde_json::to_string(&upload).unwrap();
         let elsewhere: Upload = serde_json::from_str(&text).unwrap();
@@ -56,7 +60,9 @@ fn an_upload_is_a_blob_only_when_completed_by_whomever() {
         store.complete_upload(&elsewhere).unwrap();
         assert_eq!(&store.get("out/part").unwrap().unwrap()[..], b"abcd");
         let mut dropped = store.start_upload("out/other").unwrap();
-        store.put_part(&mut dropped, Bytes::from_static(b"x")).unwrap();
+        store
+            .put_part(&mut dropped, Bytes::from_static(b"x"))
+            .unwrap();
         store.abort_upload(&dropped).unwrap();
         store.abort_upload(&dropped).unwrap();
         assert_eq!(store.list("").unwrap().len(), 1);

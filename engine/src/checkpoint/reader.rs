@@ -9,6 +9,8 @@ use crate::stream::{CheckpointId, KeyGroupRange};
 
 /// The number of key groups where that of the writer is not known: by key hash any number will do.
 const KEY_GROUPS: u16 = 128;
+/// In how many pieces keyed state is read by whoever need not hold it.
+pub(super) const PIECES: usize = 64;
 
 /// The state of a job at one checkpoint, operator by operator and key group by key group, so that memory need not hold all of it.
 pub trait SnapshotReader: Send + Sync {
@@ -38,7 +40,7 @@ pub trait SnapshotReader: Send + Sync {
     fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
         let max_parallelism = self.max_parallelism().unwrap_or(KEY_GROUPS);
         let mut facts: BTreeMap<String, TableFacts> = BTreeMap::new();
-        for range in KeyGroupRange::parts(max_parallelism) {
+        for range in KeyGroupRange::all(max_parallelism).pieces(PIECES) {
             for (name, table) in self.read(uid, range, max_parallelism)?.tables {
                 let fact = facts.entry(name).or_insert_with_key(|name| TableFacts {
                     name: name.clone(),

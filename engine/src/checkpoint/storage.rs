@@ -273,8 +273,7 @@ mod tests {
         state.insert_keyed(
             "sums",
             vec![
-                RecordBatch::try_from_iter([(KEY_HASH_COLUMN, groups), ("value", column)])
-                    .unwrap(),
+                RecordBatch::try_from_iter([(KEY_HASH_COLUMN, groups), ("value", column)]).unwrap(),
             ],
         );
         state.insert_keyed("empty", vec![]);

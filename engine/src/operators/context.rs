@@ -93,7 +93,10 @@ impl Context {
 
     /// The noted keys since the last call.
     pub fn take_changed_keys(&mut self) -> Vec<u64> {
-        self.changed_keys.as_mut().map(std::mem::take).unwrap_or_default()
+        self.changed_keys
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// Which instance this is.

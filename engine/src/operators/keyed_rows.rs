@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt16Array};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::Result;
 use crate::state::KEY_HASH_COLUMN;
-use crate::stream::KeyGroup;
 
 /// About how many rows a batch of a snapshot has.
 pub(super) const SNAPSHOT_ROWS: usize = 8192;
@@ -19,9 +18,7 @@ pub(super) fn keyed_batch(
     notes: &[(&str, ArrayRef)],
     rows: &RecordBatch,
 ) -> Result<RecordBatch> {
-    let groups = hashes
-        .iter()
-        .map(|hash| *hash);
+    let groups = hashes.iter().map(|hash| *hash);
     let groups = UInt64Array::from_iter_values(groups);
     let mut fields = vec![Arc::new(Field::new(
         KEY_HASH_COLUMN,

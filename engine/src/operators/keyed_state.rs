@@ -12,6 +12,7 @@ use hashbrown::HashSet;
 use super::{Context, InputIndex};
 use crate::error::Result;
 use crate::state::StateSnapshot;
+use crate::stream::CheckpointId;
 
 /// Hashes of keys.
 pub type KeySet = HashSet<u64, nohash::BuildNoHash>;
@@ -39,6 +40,21 @@ pub trait KeyedState {
 
     /// All keyed tables, each beginning with [`crate::state::KEY_HASH_COLUMN`], without any effect.
     fn snapshot_keyed(&mut self, ctx: &Context) -> Result<StateSnapshot>;
+
+    /// All tables of the operator that are not by key, for the snapshot of a checkpoint.
+    fn snapshot_unkeyed(
+        &mut self,
+        ctx: &Context,
+        checkpoint: CheckpointId,
+    ) -> Result<StateSnapshot> {
+        let _ = (ctx, checkpoint);
+        Ok(StateSnapshot::default())
+    }
+
+    /// The hashes of all keys with state, each once.
+    fn keys(&mut self, ctx: &Context) -> Result<Vec<u64>> {
+        Ok(self.snapshot_keyed(ctx)?.key_hashes())
+    }
 
     /// Adds state of keys of which none is here.
     fn load_keyed(&mut self, ctx: &Context, snapshot: &StateSnapshot) -> Result<()>;
@@ -89,6 +105,9 @@ pub trait KeyedState {
     fn tracks_changes(&self) -> bool {
         false
     }
+
+    /// Begins to note which keys change; called once where [`KeyedState::tracks_changes`].
+    fn track_changes(&mut self) {}
 
     /// The keys that changed since this was called last.
     fn take_changed(&mut self) -> Vec<u64> {

@@ -41,6 +41,7 @@ mod temporal_join;
 mod temporal_sort;
 #[cfg(test)]
 pub(crate) mod test_bench;
+mod tiered;
 mod timed_side;
 mod union;
 mod values;
@@ -96,6 +97,7 @@ pub use sink_upsert_materializer::{
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
 pub use temporal_join::{TemporalJoinOperator, TemporalJoinSpec};
 pub use temporal_sort::{SortTime, TemporalSortOperator, TemporalSortSpec};
+pub use tiered::{TierOptions, tiered};
 pub use timed_side::TimedSide;
 pub use union::UnionOperator;
 pub use values::ValuesSource;

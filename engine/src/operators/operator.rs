@@ -116,6 +116,12 @@ pub trait Operator: Send {
         Ok(())
     }
 
+    /// Whether [`Operator::restore_state`] may be called several times, each time with the rows of other keys; tables that are not by key
+    /// come with the first call.
+    fn restores_in_pieces(&self) -> bool {
+        false
+    }
+
     /// The state by key, where it can be taken apart. Default: it cannot, and stays in memory and in every snapshot as a whole.
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
         None

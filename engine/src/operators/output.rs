@@ -17,6 +17,9 @@ pub struct Output {
     bytes: usize,
     limit_bytes: usize,
     keep_late_rows: bool,
+    /// Whether watermarks are kept from the queue, and the highest that was.
+    hold_back: bool,
+    held_back: Option<EventTime>,
 }
 
 /// Rows that came after their window had fired; the raw material of the late-rows table.
@@ -42,6 +45,8 @@ impl Output {
             bytes: 0,
             limit_bytes: Self::LIMIT_BYTES,
             keep_late_rows,
+            hold_back: false,
+            held_back: None,
         }
     }
 
@@ -66,6 +71,10 @@ impl Output {
 
     /// Emits a watermark.
     pub fn watermark(&mut self, watermark: EventTime) {
+        if self.hold_back {
+            self.held_back = self.held_back.max(Some(watermark));
+            return;
+        }
         self.elements.push_back(StreamElement::Watermark(watermark));
     }
 
@@ -73,8 +82,19 @@ impl Output {
     pub fn element(&mut self, element: StreamElement) {
         match element {
             StreamElement::Batch(batch) => self.emit(batch),
+            StreamElement::Watermark(watermark) => self.watermark(watermark),
             other => self.elements.push_back(other),
         }
+    }
+
+    /// Keeps watermarks from going out, or no longer: while an operator fires piece by piece.
+    pub(super) fn hold_back_watermarks(&mut self, hold_back: bool) {
+        self.hold_back = hold_back;
+    }
+
+    /// The highest watermark that was held back since the last call.
+    pub(super) fn take_held_back(&mut self) -> Option<EventTime> {
+        self.held_back.take()
     }
 
     /// Counts late rows and keeps them where a late-rows table wants them.

@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
+use super::explain::{describe, explain};
+use super::logical::ExplainDetails;
 use super::nodes::Distribution;
 use super::operator_builder::OperatorBuilder;
+use crate::checkpoint::{OperatorFacts, PlanFacts};
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink};
 use crate::error::{Error, Result};
@@ -48,22 +51,41 @@ pub fn build_graph(
         .to_string();
     let backend = state_backend(config)?;
     Ok(JobGraph {
-        name,
         vertices: builder.vertices,
         edges: builder.edges,
         max_parallelism: config.max_parallelism(),
         incremental: config.boolean("execution.checkpointing.incremental")
             || backend.name() != "hashmap",
+        facts: plan_facts(plan, config, &name),
+        name,
+        allow_dropped_state: config.boolean("execution.state-recovery.ignore-unclaimed-state"),
         backend,
     })
+}
+
+/// What a savepoint tells of the job; the SQL text is known elsewhere.
+fn plan_facts(plan: &ExecPlan, config: &SessionConfig, job: &str) -> PlanFacts {
+    let operators = plan.nodes.iter().map(|node| OperatorFacts {
+        uid: node.uid.clone(),
+        name: node.kind.name().to_string(),
+        description: describe(plan, node),
+    });
+    PlanFacts {
+        job: job.to_string(),
+        sql: String::new(),
+        plan: explain(plan, config, ExplainDetails::default()),
+        operators: operators.collect(),
+    }
 }
 
 /// The backend that `state.backend.type` names.
 fn state_backend(config: &SessionConfig) -> Result<Arc<dyn StateBackend>> {
     match config.get("state.backend.type").unwrap_or("hashmap") {
         "hashmap" => Ok(Arc::new(HashMapStateBackend)),
-        other => Err(Error::unsupported(format!("'state.backend.type' = '{other}'"))
-            .hint("hashmap keeps keyed state in memory, rocksdb beyond it")),
+        other => Err(
+            Error::unsupported(format!("'state.backend.type' = '{other}'"))
+                .hint("hashmap keeps keyed state in memory, rocksdb beyond it"),
+        ),
     }
 }
 

@@ -141,6 +141,10 @@ impl Operator for Checked {
         self.operator.state_schema()
     }
 
+    fn restores_in_pieces(&self) -> bool {
+        self.operator.restores_in_pieces()
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.watermark = ctx.watermark();
         self.operator.restore_state(ctx, snapshot)

@@ -1,18 +1,20 @@
 //! From a job graph to tasks: operators are made, splits dealt, channels laid, state restored.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::channel::{Parker, Sender, channel};
 use super::checks::checked;
 use super::exchange::{OutputEdge, Router};
+use super::expected_operators::expected_operators;
 use super::gate::InputGate;
 use super::graph::{Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId};
 use super::metrics::JobMetrics;
 use super::task::{Head, Slot, SourceHead, Task};
 use crate::checkpoint::SnapshotReader;
+use crate::checkpoint::upgrade::{MigratingReader, UpgradeReport, plan_upgrade};
 use crate::error::Result;
-use crate::operators::{Context, InputIndex, Subtask};
+use crate::operators::{Context, InputIndex, Subtask, TierOptions, tiered};
+use crate::state::MemoryShare;
 
 /// The tasks of a job with what ties them together.
 pub(crate) struct Deployment {
@@ -20,6 +22,8 @@ pub(crate) struct Deployment {
     pub(crate) metrics: JobMetrics,
     pub(super) threads: Vec<Vec<usize>>,
     pub(super) parkers: Vec<Arc<Parker>>,
+    /// What a restore has done.
+    pub(super) upgrade: Option<UpgradeReport>,
 }
 
 /// Makes the tasks of a graph and the channels between them.
@@ -29,9 +33,21 @@ pub(crate) fn deploy(
     threads: usize,
     snapshot: Option<&dyn SnapshotReader>,
 ) -> Result<Deployment> {
-    if let Some(snapshot) = snapshot {
-        snapshot.check_operators(&uids(graph))?;
+    let expected = match snapshot {
+        Some(_) => expected_operators(graph)?,
+        None => Vec::new(),
+    };
+    let upgrade = match snapshot {
+        Some(snapshot) => Some(plan_upgrade(snapshot, &expected)?),
+        None => None,
+    };
+    if let Some(upgrade) = &upgrade {
+        upgrade.refuse_losses(graph.allow_dropped_state)?;
     }
+    let migrating = snapshot
+        .zip(upgrade.as_ref())
+        .map(|(snapshot, upgrade)| MigratingReader::new(snapshot, upgrade, &expected));
+    let snapshot = migrating.as_ref().map(|reader| reader as &dyn SnapshotReader);
     let parkers: Vec<Arc<Parker>> = (0..threads).map(|_| Arc::new(Parker::default())).collect();
     let mut wiring = Wiring::new(graph, queue_bytes, &parkers);
     let mut metrics = JobMetrics::default();
@@ -58,7 +74,7 @@ pub(crate) fn deploy(
                         .step_by(vertex.parallelism)
                         .cloned()
                         .collect();
-                    if snapshot.is_none() {
+                    if starts_afresh(&source.uid, snapshot) {
                         operator.add_splits(mine)?;
                     }
                     let own = metrics.source();
@@ -76,7 +92,8 @@ pub(crate) fn deploy(
             };
             let mut slots = Vec::new();
             for (node, counters) in vertex.chain.iter().zip(&counters) {
-                let operator = checked(&node.name, (node.build)(subtask)?);
+                let options = tiers(graph, &node.uid, subtask)?;
+                let operator = checked(&node.name, tiered((node.build)(subtask)?, options));
                 slots.push(Slot::new(
                     node.uid.clone(),
                     node.name.clone(),
@@ -103,6 +120,22 @@ pub(crate) fn deploy(
         metrics,
         threads: by_thread,
         parkers,
+        upgrade,
+    })
+}
+
+/// The tiers of the keyed state of an operator instance.
+fn tiers(graph: &JobGraph, uid: &str, subtask: Subtask) -> Result<TierOptions> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let uid: String = uid.chars().map(plain).collect();
+    let name = format!("{uid}-{}", subtask.index);
+    let backend = &graph.backend;
+    Ok(TierOptions {
+        store: backend.unit_store(&name)?,
+        memory: backend.memory_budget().map(MemoryShare::new),
+        incremental: graph.incremental,
+        directory: backend.local_directory(),
+        name,
     })
 }
 
@@ -111,28 +144,14 @@ fn initial_splits(
     snapshot: Option<&dyn SnapshotReader>,
 ) -> Result<Vec<crate::connectors::SplitState>> {
     match &vertex.head {
-        VertexHead::Source(source) if snapshot.is_none() => (source.splits)(),
+        VertexHead::Source(source) if starts_afresh(&source.uid, snapshot) => (source.splits)(),
         _ => Ok(Vec::new()),
     }
 }
 
-fn uids(graph: &JobGraph) -> BTreeSet<&str> {
-    let heads = graph
-        .vertices
-        .iter()
-        .filter_map(|vertex| match &vertex.head {
-            VertexHead::Source(source) => Some(source.uid.as_str()),
-            VertexHead::Inputs => None,
-        });
-    heads
-        .chain(
-            graph
-                .vertices
-                .iter()
-                .flat_map(|vertex| &vertex.chain)
-                .map(|node| node.uid.as_str()),
-        )
-        .collect()
+/// Whether a source reads from its beginning: nothing of it was saved.
+fn starts_afresh(uid: &str, snapshot: Option<&dyn SnapshotReader>) -> bool {
+    snapshot.is_none_or(|snapshot| !snapshot.operators().iter().any(|saved| saved == uid))
 }
 
 /// The channels of all edges, before tasks take their ends.

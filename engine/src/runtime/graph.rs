@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::checkpoint::PlanFacts;
 use crate::connectors::SplitState;
 use crate::error::Result;
-use crate::state::StateBackend;
 use crate::operators::{InputIndex, Operator, SourceOperator, Subtask};
+use crate::state::StateBackend;
 
 /// Index of a vertex in its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +26,10 @@ pub struct JobGraph {
     pub backend: Arc<dyn StateBackend>,
     /// `execution.checkpointing.incremental`, or a backend that needs it: operators that can tell what changed snapshot that alone.
     pub incremental: bool,
+    /// What a savepoint tells of the job.
+    pub facts: PlanFacts,
+    /// `execution.state-recovery.ignore-unclaimed-state`: a restore may lose state that no operator takes up.
+    pub allow_dropped_state: bool,
 }
 
 /// A chain of operators that run as one task in each subtask.

@@ -89,7 +89,7 @@ pub struct Job {
 
 impl Job {
     /// Deploys a graph: makes the operators, deals the splits, restores the state.
-    pub fn new(graph: JobGraph, options: JobOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn new(mut graph: JobGraph, options: JobOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         let snapshot = options
             .restore_path
             .as_deref()
@@ -112,12 +112,19 @@ impl Job {
             }
             _ => None,
         };
+        graph.incremental &= storage.is_some();
         let mut deployment = deploy(
             &graph,
             options.queue_bytes,
             threads,
-            snapshot.as_ref().map(|snapshot| snapshot as &dyn SnapshotReader),
+            snapshot
+                .as_ref()
+                .map(|snapshot| snapshot as &dyn SnapshotReader),
         )?;
+        if let Some(upgrade) = deployment.upgrade.as_ref().filter(|upgrade| !upgrade.is_unchanged())
+        {
+            eprintln!("{upgrade}");
+        }
         let restored = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
         let env = StepEnvironment {
             now: clock.now(),

@@ -9,6 +9,7 @@ mod clock;
 mod coordinator;
 mod deployment;
 mod exchange;
+mod expected_operators;
 mod gate;
 mod graph;
 mod job;
@@ -18,6 +19,7 @@ mod task;
 mod worker;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use expected_operators::{expected_operators, explain_upgrade};
 pub use graph::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead, VertexId,
 };

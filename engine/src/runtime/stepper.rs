@@ -11,8 +11,8 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
 use super::clock::{Clock, ManualClock};
-use super::graph::JobGraph;
 use super::deployment::deploy;
+use super::graph::JobGraph;
 use super::metrics::JobMetrics;
 use super::task::{Step, StepEnvironment, Task};
 use crate::checkpoint::{CheckpointCoordinator, JobSnapshot, SnapshotReader};

@@ -117,6 +117,9 @@ struct TimeState {
 
 const TIME: &str = "$time";
 
+/// In how many pieces a state is read back that memory may not hold.
+const RESTORE_PIECES: usize = 16;
+
 impl SourceHead {
     pub(crate) fn new(
         uid: String,
@@ -178,6 +181,9 @@ impl SourceHead {
         self.last_checkpoint = snapshot.checkpoint();
         let subtask = self.ctx.subtask();
         let state = snapshot.read(&self.uid, subtask.key_groups(), subtask.max_parallelism)?;
+        if state.tables.is_empty() {
+            return Ok(EventTime::MIN);
+        }
         let time = restored_time(&state, &self.ctx)?;
         self.ctx.advance_watermark(time.watermark);
         self.operator.restore_state(&mut self.ctx, &state)?;
@@ -369,13 +375,26 @@ impl Slot {
 
     fn restore(&mut self, snapshot: &dyn SnapshotReader) -> Result<EventTime> {
         let subtask = self.ctx.subtask();
-        let state = snapshot.read(&self.uid, subtask.key_groups(), subtask.max_parallelism)?;
-        let time = restored_time(&state, &self.ctx)?;
-        self.ctx.advance_watermark(time.watermark);
-        self.operator
-            .restore_state(&mut self.ctx, state)
-            .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
-        Ok(time.emitted)
+        let pieces = if self.operator.restores_in_pieces() {
+            RESTORE_PIECES
+        } else {
+            1
+        };
+        let mut emitted = EventTime::MIN;
+        for (number, groups) in subtask.key_groups().pieces(pieces).into_iter().enumerate() {
+            let mut state = snapshot.read(&self.uid, groups, subtask.max_parallelism)?;
+            if number == 0 {
+                let time = restored_time(&state, &self.ctx)?;
+                self.ctx.advance_watermark(time.watermark);
+                emitted = time.emitted;
+            } else {
+                state.retain_keyed();
+            }
+            self.operator
+                .restore_state(&mut self.ctx, state)
+                .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
+        }
+        Ok(emitted)
     }
 }
 

@@ -32,6 +32,11 @@ pub trait StateBackend: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
+    /// Where operators may write files that belong to this run; cleared with it.
+    fn local_directory(&self) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("volley-{}", std::process::id()))
+    }
+
     /// Bytes of memory that the operators of the process may hold above their lower tiers; `None`: as many as there are.
     fn memory_budget(&self) -> Option<Arc<MemoryBudget>> {
         None
@@ -82,6 +87,16 @@ impl MemoryShare {
             budget,
             own_bytes: 0,
         }
+    }
+
+    /// The whole budget.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget.total_bytes
+    }
+
+    /// What the holder said that it uses.
+    pub fn own_bytes(&self) -> usize {
+        self.own_bytes
     }
 
     /// Says how much the holder uses now.

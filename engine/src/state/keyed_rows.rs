@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
 use super::{GroupTable, Groups, KEY_HASH_COLUMN, RowSlab, TimeToLive};
 use crate::error::Result;
-use crate::stream::{KeyGroup, KeyHashes};
+use crate::stream::KeyHashes;
 use crate::types::ProcessingTime;
 
 /// No row.
@@ -150,9 +150,7 @@ impl KeyedRows {
             .into_iter()
             .filter(|id| !TimeToLive::is_expired(self.expiries[*id as usize], now))
             .collect();
-        let groups = living
-            .iter()
-            .map(|id| self.keys.hashes()[*id as usize]);
+        let groups = living.iter().map(|id| self.keys.hashes()[*id as usize]);
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter_values(groups)),
             Arc::new(Int64Array::from(

@@ -18,12 +18,13 @@ pub use backend::{HashMapStateBackend, MemoryBudget, MemoryShare, StateBackend};
 pub use group_table::{GroupTable, Groups};
 pub(crate) use group_table::{fixed_array, is_fixed, with_fixed_values};
 pub use keyed_rows::KeyedRows;
+pub use part::StatePart;
 pub use row_slab::RowSlab;
 pub use row_store::RowStore;
-pub use part::StatePart;
 pub use snapshot::{
     AGGREGATE_PART, KEY_HASH_COLUMN, ROWS_PART, STATE_PART, StateSnapshot, StateTable, TableScope,
     key_hashes_of,
 };
+pub(crate) use snapshot::{decode_snapshot, encode_snapshot};
 pub use time_to_live::TimeToLive;
 pub use unit_store::{MemoryUnitStore, UnitStore, UnitWrite};

@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
 
 use super::KEY_HASH_COLUMN;
 use super::row_slab::without_slack;
 use crate::error::Result;
-use crate::stream::KeyGroup;
 
 /// Blocks up to this many rows are folded together.
 const FOLD_ROWS: usize = 8192;
@@ -126,9 +125,7 @@ impl RowStore {
         let mut batches = Vec::new();
         for (namespace, blocks) in &self.namespaces {
             for Block { rows, hashes } in blocks {
-                let groups = hashes
-                    .iter()
-                    .map(|hash| *hash);
+                let groups = hashes.iter().map(|hash| *hash);
                 let mut columns: Vec<ArrayRef> = vec![
                     Arc::new(UInt64Array::from_iter_values(groups)),
                     Arc::new(Int64Array::from(vec![*namespace; hashes.len()])),

@@ -34,8 +34,8 @@ pub struct StateSnapshot {
     /// ascending and each once: the keyed tables hold all that is kept for these, and what snapshots before hold of other keys
     /// still stands.
     pub changed: Option<Vec<u64>>,
-    /// What changed earlier and was written to disk then, oldest first; `tables` and later parts replace it key by key. Only where `changed`
-    /// is set.
+    /// What was written to disk before, oldest first, each part with the keys that it holds all of (its `changed`); `tables` and later parts
+    /// replace it key by key. With `changed` it is what changed earlier, without it a piece of everything.
     pub parts: Vec<StatePart>,
 }
 
@@ -186,10 +186,18 @@ impl StateSnapshot {
 impl StateSnapshot {
     /// Lays a later snapshot of the same operator over this one, which holds everything: it then holds everything as of the later one.
     pub fn apply(&mut self, later: StateSnapshot) -> Result<()> {
+        if later.changed.is_none() {
+            *self = StateSnapshot::default();
+        }
         for part in &later.parts {
             self.apply_one(part.read()?)?;
         }
+        let changed = later.changed.clone().or_else(|| {
+            let replaces = !later.parts.is_empty();
+            replaces.then(|| later.key_hashes())
+        });
         self.apply_one(StateSnapshot {
+            changed,
             parts: Vec::new(),
             ..later
         })
@@ -202,8 +210,7 @@ impl StateSnapshot {
         };
         let stands = |hash: u64| changed.binary_search(&hash).is_err();
         let mut kept = self.filter_keyed(&stands)?;
-        kept.tables
-            .retain(|_, table| table.scope == TableScope::Keyed);
+        kept.retain_keyed();
         kept.merge(StateSnapshot {
             changed: None,
             ..later
@@ -212,9 +219,18 @@ impl StateSnapshot {
         Ok(())
     }
 
+    /// Drops all tables that are not by key.
+    pub fn retain_keyed(&mut self) {
+        self.tables
+            .retain(|_, table| table.scope == TableScope::Keyed);
+    }
+
     /// The hashes of all keys that have rows here, ascending and each once.
     pub fn key_hashes(&self) -> Vec<u64> {
-        let keyed = self.tables.values().filter(|table| table.scope == TableScope::Keyed);
+        let keyed = self
+            .tables
+            .values()
+            .filter(|table| table.scope == TableScope::Keyed);
         let mut hashes: Vec<u64> = keyed
             .flat_map(|table| &table.batches)
             .flat_map(|batch| key_hashes_of(batch).iter().copied())
@@ -226,7 +242,7 @@ impl StateSnapshot {
 }
 
 /// A snapshot as bytes, for this process: table by table name, scope, length and an Arrow IPC stream.
-pub(super) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
+pub(crate) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
     let changed = snapshot.changed.as_deref().unwrap_or_default();
     let mut bytes = Vec::new();
     bytes.extend((changed.len() as u64).to_le_bytes());
@@ -250,7 +266,7 @@ pub(super) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
 }
 
 /// The snapshot that [`encode_snapshot`] made bytes of.
-pub(super) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
+pub(crate) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
     let damaged = || Error::external("a part of a snapshot on the local disk is damaged");
     let mut take = |length: usize| -> Result<&[u8]> {
         let (head, rest) = bytes.split_at_checked(length).ok_or_else(damaged)?;
@@ -261,7 +277,12 @@ pub(super) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
     let keys = number(take(8)?) as usize;
     let (hashes, _) = take(keys * 8)?.as_chunks::<8>();
     let mut snapshot = StateSnapshot {
-        changed: Some(hashes.iter().map(|hash| u64::from_le_bytes(*hash)).collect()),
+        changed: Some(
+            hashes
+                .iter()
+                .map(|hash| u64::from_le_bytes(*hash))
+                .collect(),
+        ),
         ..StateSnapshot::default()
     };
     while let Ok(scope) = take(1) {
@@ -269,8 +290,13 @@ pub(super) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
         let length = number(take(8)?) as usize;
         let name = String::from_utf8_lossy(take(length)?).into_owned();
         let length = number(take(8)?) as usize;
-        let batches = StreamReader::try_new(take(length)?, None)?.collect::<std::result::Result<_, _>>()?;
-        let scope = if keyed { TableScope::Keyed } else { TableScope::Operator };
+        let batches =
+            StreamReader::try_new(take(length)?, None)?.collect::<std::result::Result<_, _>>()?;
+        let scope = if keyed {
+            TableScope::Keyed
+        } else {
+            TableScope::Operator
+        };
         snapshot.tables.insert(name, StateTable { scope, batches });
     }
     Ok(snapshot)

@@ -130,6 +130,9 @@ impl UnitStore for MemoryUnitStore {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.values.values().map(|(value, _)| value.len() + 64).sum()
+        self.values
+            .values()
+            .map(|(value, _)| value.len() + 64)
+            .sum()
     }
 }

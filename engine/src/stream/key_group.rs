@@ -14,6 +14,11 @@ impl KeyGroup {
         KeyGroup((((hash >> 32) * max_parallelism as u64) >> 32) as u16)
     }
 
+    /// The least hash that belongs to the group.
+    pub fn least_hash(self, max_parallelism: u16) -> u64 {
+        ((self.0 as u64) << 32).div_ceil(max_parallelism as u64) << 32
+    }
+
     /// The subtask that owns the group, as Flink deals them.
     #[inline]
     pub fn subtask(self, parallelism: usize, max_parallelism: u16) -> usize {
@@ -42,12 +47,22 @@ impl KeyGroupRange {
         }
     }
 
-    /// All key groups in order, in so few parts that each is worth a pass, and so many that a part of large state is small.
-    pub fn parts(max_parallelism: u16) -> impl Iterator<Item = KeyGroupRange> {
-        const MOST: u16 = 64;
-        let max_parallelism = max_parallelism.max(1);
-        let parts = max_parallelism.min(MOST) as usize;
-        (0..parts).map(move |part| KeyGroupRange::of_subtask(part, parts, max_parallelism))
+    /// All groups.
+    pub fn all(max_parallelism: u16) -> Self {
+        KeyGroupRange::of_subtask(0, 1, max_parallelism.max(1))
+    }
+
+    /// The groups in up to so many ranges of about the same length.
+    pub fn pieces(&self, count: usize) -> Vec<KeyGroupRange> {
+        let (first, last) = (self.first.0 as usize, self.last.0 as usize);
+        let groups = last + 1 - first;
+        let count = count.clamp(1, groups.max(1));
+        let bound = |piece: usize| first + piece * groups / count;
+        let ranges = (0..count).map(|piece| KeyGroupRange {
+            first: KeyGroup(bound(piece) as u16),
+            last: KeyGroup((bound(piece + 1) - 1) as u16),
+        });
+        ranges.collect()
     }
 
     /// Whether the group is among them.
@@ -59,6 +74,32 @@ impl KeyGroupRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_hash_is_the_first_of_its_group() {
+        for max in [1u16, 3, 128, 32768] {
+            for group in 0..max {
+                let hash = KeyGroup(group).least_hash(max);
+                assert_eq!(KeyGroup::of_hash(hash, max), KeyGroup(group));
+                let before = hash
+                    .checked_sub(1)
+                    .map(|hash| KeyGroup::of_hash(hash, max).0 + 1);
+                assert_eq!(before.unwrap_or(0), group);
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_are_the_range() {
+        let range = KeyGroupRange::of_subtask(1, 3, 128);
+        for count in [1, 2, 7, 1000] {
+            let pieces = range.pieces(count);
+            assert_eq!(pieces.first().unwrap().first, range.first);
+            assert_eq!(pieces.last().unwrap().last, range.last);
+            let follow = |pair: &[KeyGroupRange]| pair[0].last.0 + 1 == pair[1].first.0;
+            assert!(pieces.windows(2).all(follow), "{pieces:?}");
+        }
+    }
 
     #[test]
     fn ranges_cover_every_group_once_and_agree_with_subtask() {

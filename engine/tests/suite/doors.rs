@@ -57,7 +57,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "connectors::factory",
         ],
     ),
-    ("checkpoint", &["types", "stream", "state", "config"]),
+    ("checkpoint", &["types", "stream", "state", "config", "blobs"]),
     (
         "runtime",
         &[
@@ -119,7 +119,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "plan/job_graph_builder.rs",
-        &["operators", "connectors", "runtime"],
+        &["operators", "connectors", "runtime", "checkpoint"],
         "makes the job graph of a plan",
     ),
 ];

@@ -18,6 +18,7 @@ use super::manifest::{
     SAVEPOINT_FILE, SavepointFacts, SavepointManifest, SavepointOperator, SavepointTable, VERSION,
 };
 use crate::blobs::{BlobStore, open_blobs};
+use crate::checkpoint::reader::PIECES;
 use crate::checkpoint::{PlanFacts, SnapshotReader};
 use crate::error::{Error, Result};
 use crate::state::TableScope;
@@ -102,7 +103,8 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn operator(&self, uid: &str, number: usize, facts: &PlanFacts) -> Result<SavepointOperator> {
         let mut tables: BTreeMap<String, TableWriter> = BTreeMap::new();
-        for (index, range) in KeyGroupRange::parts(self.max_parallelism).enumerate() {
+        let pieces = KeyGroupRange::all(self.max_parallelism).pieces(PIECES);
+        for (index, range) in pieces.into_iter().enumerate() {
             let state = self.reader.read(uid, range, self.max_parallelism)?;
             for (name, table) in state.tables {
                 if table.scope == TableScope::Operator && index > 0 {

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StructArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StructArray,
+};
 use arrow::datatypes::{DataType, Field as ArrowField, Int64Type};
 
 use super::accumulator::{Accumulator, AggregateRows};

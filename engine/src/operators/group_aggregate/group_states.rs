@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 use crate::error::Result;
 use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
 use crate::state::{GroupTable, Groups, KEY_HASH_COLUMN, StateBackend, TimeToLive};
-use crate::stream::{KeyGroup, hash_columns};
+use crate::stream::hash_columns;
 use crate::types::ProcessingTime;
 
 /// No slot.
@@ -334,9 +334,7 @@ impl GroupStates {
         }
         let slots: Vec<u32> = live.iter().map(|group| self.current_slot(*group)).collect();
         let hashes = self.hashes(&live);
-        let key_groups = hashes
-            .iter()
-            .map(|hash| *hash);
+        let key_groups = hashes.iter().map(|hash| *hash);
         let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from_iter_values(key_groups))];
         columns.extend(self.keys(&live)?);
         let partials = self.aggregates.partials(&Groups::Ids(&slots))?;

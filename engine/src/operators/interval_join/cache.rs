@@ -4,14 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt16Array, UInt64Array,
-};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
 
 use crate::error::Result;
 use crate::state::{KEY_HASH_COLUMN, RowSlab};
-use crate::stream::KeyGroup;
 
 /// Rows by key and time.
 pub(super) struct RowCache {

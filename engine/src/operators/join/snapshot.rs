@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt32Type};
 
 use super::keyed_sides::KeyedSides;
@@ -12,7 +12,7 @@ use crate::operators::Context;
 use crate::operators::calc::batch_of;
 use crate::operators::window_join::key_numbers;
 use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
-use crate::stream::{KeyGroup, hash_columns};
+use crate::stream::hash_columns;
 
 /// The columns in front of the rows: the key group, how often the row counts, its associations, and when it is forgotten.
 const COLUMNS: usize = 4;
@@ -168,7 +168,7 @@ fn table(
     side: &Side,
     schema: &SchemaRef,
     ids: Vec<u32>,
-    key_groups: Vec<u16>,
+    key_groups: Vec<u64>,
 ) -> Result<RecordBatch> {
     let copies = ids.iter().map(|id| side.copies(*id));
     let associations = ids.iter().map(|id| side.association(*id));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt32Array, UInt64Array,
 };
 use arrow::compute;
 use arrow::datatypes::{
@@ -79,7 +79,15 @@ fn written(
     }
     let subtask = ctx.subtask();
     let notes: [ArrayRef; 7] = [
-        Arc::new(UInt64Array::from(vec![subtask.key_groups().first.0; rows])),
+        Arc::new(UInt64Array::from(vec![
+            subtask
+                .key_groups()
+                .first
+                .least_hash(
+                    subtask.max_parallelism
+                );
+            rows
+        ])),
         Arc::new(UInt32Array::from(vec![subtask.index as u32; rows])),
         Arc::new(UInt64Array::from(vec![place as u64; rows])),
         Arc::new(UInt8Array::from_iter_values(

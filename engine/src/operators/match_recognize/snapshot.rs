@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, UInt16Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema};
 
 use super::MatchOperator;
 use super::matcher::{KeyMatcher, Partial, Row};
 use crate::error::{Error, Result};
 use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
-use crate::stream::{KeyGroup, hash_columns};
+use crate::stream::hash_columns;
 use crate::watermark::event_time_millis;
 
 const WAITING: &str = "waiting";

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema};
 
 use super::OverAggregateOperator;
@@ -11,7 +11,7 @@ use super::frames::{FrameRow, Place};
 use crate::error::Result;
 use crate::functions::aggregate::{FrameKind, OverScript};
 use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
-use crate::stream::{KeyGroup, hash_columns};
+use crate::stream::hash_columns;
 use crate::watermark::event_time_millis;
 
 const KEYS: &str = "keys";

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::operators::window_aggregate::{OUTPUT_ROWS, Window, WindowOutput, pick, window_field};
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
 use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
-use crate::stream::{ChangelogBatch, CheckpointId, KeyGroup};
+use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds, Schema};
 use crate::window::{WindowClock, WindowColumn, WindowKind, WindowSpec};
 
@@ -300,9 +300,7 @@ impl Operator for SessionWindowTableFunctionOperator {
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         let (slots, places) = self.rows.places();
         let hashes = self.sessions.hashes_of(&slots);
-        let groups = hashes
-            .iter()
-            .map(|hash| *hash);
+        let groups = hashes.iter().map(|hash| *hash);
         let starts = slots.iter().map(|slot| self.sessions.session(*slot).start);
         let ends = slots.iter().map(|slot| self.sessions.session(*slot).end);
         let (rows, kinds) = self.rows.gather(&places)?;

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt32Array, UInt64Array,
-};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute;
 use arrow::datatypes::{
     DataType, Field as ArrowField, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type,
@@ -20,7 +18,7 @@ use crate::operators::window_aggregate::{
 };
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
 use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
-use crate::stream::{ChangelogBatch, CheckpointId, KeyGroup};
+use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, Schema};
 use crate::window::{WindowAggregateSpec, WindowClock, WindowInput, WindowKind};
 
@@ -255,9 +253,7 @@ impl Operator for SessionWindowAggregateOperator {
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         let slots = self.sessions.open_slots();
         let hashes = self.sessions.hashes_of(&slots);
-        let groups = hashes
-            .iter()
-            .map(|hash| *hash);
+        let groups = hashes.iter().map(|hash| *hash);
         let starts = slots.iter().map(|slot| self.sessions.session(*slot).start);
         let ends = slots.iter().map(|slot| self.sessions.session(*slot).end);
         let mut columns: Vec<ArrayRef> = vec![

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt16Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt8Type};
 
 use crate::error::Result;
 use crate::state::{GroupTable, KEY_HASH_COLUMN, RowSlab, TimeToLive};
-use crate::stream::{KeyGroup, KeyHashes};
+use crate::stream::KeyHashes;
 use crate::types::ProcessingTime;
 
 /// No row.

@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt8Array, UInt16Array, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt8Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, UInt8Type, UInt64Type};
 
 use crate::error::Result;
 use crate::operators::timed_side::row_times;
 use crate::state::{KEY_HASH_COLUMN, RowSlab};
-use crate::stream::KeyGroup;
 use crate::types::{EventTime, RowKind, RowKinds};
 
 /// Left rows by time.

@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt16Array, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, UInt64Type};
 
 use crate::error::Result;
 use crate::operators::timed_side::row_times;
 use crate::state::{KEY_HASH_COLUMN, RowSlab};
-use crate::stream::KeyGroup;
 use crate::types::{EventTime, RowKind, RowKinds};
 
 /// Versions by the number of their key.
@@ -154,9 +153,7 @@ impl Versions {
         let versions: Vec<Version> = self.by_key.iter().flatten().copied().collect();
         let ids: Vec<u32> = versions.iter().map(|version| version.row).collect();
         let hashes: Vec<u64> = ids.iter().map(|id| self.hashes[*id as usize]).collect();
-        let groups = hashes
-            .iter()
-            .map(|hash| *hash);
+        let groups = hashes.iter().map(|hash| *hash);
         let deletes: Vec<bool> = versions.iter().map(|version| version.deletes).collect();
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter_values(groups)),

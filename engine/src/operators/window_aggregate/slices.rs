@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt64Type};
 
 use super::grouped::{GroupedAggregates, Grouping, KeyedColumns};
@@ -11,7 +11,6 @@ use super::merge_tree::MergeTree;
 use super::rows::{Dealing, Run, SliceKey, deal_by_slice, taken};
 use crate::error::Result;
 use crate::state::{Groups, KEY_HASH_COLUMN};
-use crate::stream::KeyGroup;
 use crate::types::EventTime;
 use crate::window::{SliceAssigner, WindowClock};
 
@@ -327,9 +326,7 @@ impl SliceStore {
         max_parallelism: u16,
     ) -> Result<RecordBatch> {
         let hashes = groups.hashes();
-        let key_groups = hashes
-            .iter()
-            .map(|hash| *hash);
+        let key_groups = hashes.iter().map(|hash| *hash);
         let all = Groups::Range(0..groups.len());
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter_values(key_groups)),

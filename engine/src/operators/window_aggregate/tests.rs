@@ -648,7 +648,10 @@ fn a_snapshot_is_dealt_to_more_instances_and_back() {
             parallelism: 3,
             max_parallelism: 128,
         };
-        let mine = state[0].0.for_key_groups(subtask.key_groups(), subtask.max_parallelism).unwrap();
+        let mine = state[0]
+            .0
+            .for_key_groups(subtask.key_groups(), subtask.max_parallelism)
+            .unwrap();
         let mut chain = Chain::new(Vec::new());
         chain.restore(one_phase(&spec, true), vec![(mine, watermark)]);
         chain.feed(elements(&[Event::Watermark(i64::MAX)], 1));

@@ -1,0 +1,1 @@
+//! Savepoints of every type of state, damaged ones, and large ones.

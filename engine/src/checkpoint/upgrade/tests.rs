@@ -1,0 +1,1 @@
+//! Which changes of a table are taken up, and how.

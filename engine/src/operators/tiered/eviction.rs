@@ -1,0 +1,209 @@
+//! Taking cold keys out of memory, and putting keys back.
+
+use super::{Lower, TieredOperator};
+use crate::error::Result;
+use crate::operators::{Context, DueTime, KeySet, KeyedState};
+use crate::state::{StateSnapshot, UnitWrite, key_hashes_of};
+
+/// How many rows go by between two looks at the memory.
+const CHECK_ROWS: usize = 4096;
+/// How many keys of the lower tier make a part of a snapshot.
+const PIECE_KEYS: usize = 64 << 10;
+/// Budgets below this are looked at after every call: tests have them.
+const TINY_BYTES: usize = 1 << 20;
+
+/// Keys with what lies below for them.
+struct Written {
+    hash: u64,
+    due: i64,
+    expiry: i64,
+}
+
+impl TieredOperator {
+    /// Whether keys must go. Looks now and then only.
+    pub(super) fn is_over_budget(&mut self, _: &Context) -> bool {
+        let Some(memory) = &mut self.memory else {
+            return false;
+        };
+        let tiny = memory.budget_bytes() < TINY_BYTES;
+        if self.rows_since_check < CHECK_ROWS && !tiny {
+            return false;
+        }
+        self.rows_since_check = 0;
+        let keyed = self.inner.keyed_state().expect("checked when made");
+        let lower = self.lower.as_ref();
+        let residents = lower.map_or(0, |lower| lower.residents.size_bytes());
+        let held = keyed.size_bytes();
+        memory.report(held + residents);
+        let none_left = held == 0
+            || lower.is_some_and(|lower| lower.residents.are_known() && lower.residents.len() == 0);
+        !none_left && memory.excess_bytes() > 0
+    }
+
+    /// Takes the coldest keys out: so many that the next batches have room, but not much at once, for what is taken out is
+    /// copied.
+    pub(super) fn evict_cold(&mut self, ctx: &mut Context) -> Result<()> {
+        let (Some(lower), Some(memory)) = (&mut self.lower, &self.memory) else {
+            return Ok(());
+        };
+        let excess = memory.excess_bytes();
+        if excess == 0 {
+            return Ok(());
+        }
+        let keyed = self.inner.keyed_state().expect("checked when made");
+        if !lower.residents.are_known() {
+            lower.residents.know(keyed.keys(ctx)?);
+        }
+        let keys = lower.residents.len();
+        let own = memory.own_bytes().max(1);
+        let fraction = (excess as f64 / own as f64 + 0.125).min(1.0);
+        let count = ((keys as f64 * fraction).ceil() as usize).min(keys);
+        let victims = lower.residents.coldest(count);
+        self.evict(ctx, &victims)
+    }
+
+    /// Takes keys out.
+    pub(super) fn evict(&mut self, ctx: &mut Context, victims: &KeySet) -> Result<()> {
+        let Some(lower) = &mut self.lower else {
+            return Ok(());
+        };
+        let keyed = self.inner.keyed_state().expect("checked when made");
+        let changed = self.changes.take_among(victims, ctx, keyed);
+        let gone = keyed.evict_keyed(ctx, victims)?;
+        if !changed.is_empty() {
+            let mut part = gone.filter_keyed(&|hash| changed.contains(&hash))?;
+            let mut hashes: Vec<u64> = changed.into_iter().collect();
+            hashes.sort_unstable();
+            part.changed = Some(hashes);
+            let part = self.parts.write(&part)?;
+            self.parts.written.push(part);
+        }
+        lower.take_down(&gone, victims, keyed, self.due_time)
+    }
+
+    /// Puts keys back that are not at hand; `hashes` ascending.
+    pub(super) fn put_back(&mut self, ctx: &mut Context, hashes: Vec<u64>) -> Result<()> {
+        let Some(lower) = &mut self.lower else {
+            return Ok(());
+        };
+        if hashes.is_empty() || lower.store.is_empty() {
+            return Ok(());
+        }
+        let mut values = Vec::new();
+        lower
+            .store
+            .get(&hashes, ctx.processing_time(), &mut values)?;
+        let mut found: Vec<(u64, &[u8])> = Vec::with_capacity(hashes.len());
+        let mut due = Vec::new();
+        for (hash, value) in std::iter::zip(&hashes, &values) {
+            let Some(value) = value else { continue };
+            let (head, rest) = value.split_at(8);
+            let time = i64::from_le_bytes(head.try_into().expect("eight bytes"));
+            if time != i64::MAX {
+                due.push((*hash, time));
+            }
+            found.push((*hash, rest));
+            lower.residents.is_below(*hash);
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        lower.store.forget_due(&due)?;
+        let snapshot = lower.codec.decode(&found)?;
+        self.keyed().load_keyed(ctx, &snapshot)
+    }
+}
+
+impl Lower {
+    /// Writes what was taken out of the operator, and removes what ended while it was at hand.
+    fn take_down(
+        &mut self,
+        gone: &StateSnapshot,
+        victims: &KeySet,
+        keyed: &dyn KeyedState,
+        due_time: DueTime,
+    ) -> Result<()> {
+        let facts = facts(gone, keyed, due_time);
+        let encoded = self.codec.encode(gone, &mut |index, value| {
+            value.extend(facts[index].due.to_le_bytes());
+        })?;
+        let writes: Vec<UnitWrite> = facts
+            .iter()
+            .enumerate()
+            .map(|(index, written)| UnitWrite {
+                hash: written.hash,
+                value: Some(encoded.value(index)),
+                expiry: written.expiry,
+                due: written.due,
+            })
+            .collect();
+        let mut ended = Vec::new();
+        self.residents.remove(victims, |hash, below| {
+            let written = facts.binary_search_by_key(&hash, |written| written.hash);
+            if below && written.is_err() {
+                ended.push(hash);
+            }
+        });
+        ended.sort_unstable();
+        self.store.remove(&ended)?;
+        self.store.write(&writes)
+    }
+
+    /// All that lies below and is not at hand, piece by piece.
+    pub(super) fn for_each_piece(
+        &self,
+        call: &mut dyn FnMut(StateSnapshot) -> Result<()>,
+    ) -> Result<()> {
+        let mut piece: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut give = |piece: &mut Vec<(u64, Vec<u8>)>| -> Result<()> {
+            let units: Vec<(u64, &[u8])> = piece
+                .iter()
+                .map(|(hash, value)| (*hash, &value[8..]))
+                .collect();
+            let mut snapshot = self.codec.decode(&units)?;
+            snapshot.changed = Some(units.iter().map(|(hash, _)| *hash).collect());
+            piece.clear();
+            call(snapshot)
+        };
+        self.store.for_each(&mut |hash, value| {
+            if !self.residents.contains(hash) {
+                piece.push((hash, value.to_vec()));
+            }
+            if piece.len() >= PIECE_KEYS {
+                return give(&mut piece);
+            }
+            Ok(())
+        })?;
+        if piece.is_empty() {
+            return Ok(());
+        }
+        give(&mut piece)
+    }
+}
+
+/// The keys of a snapshot, ascending, with the earliest time at which each acts and the time at which it may be forgotten.
+fn facts(snapshot: &StateSnapshot, keyed: &dyn KeyedState, due_time: DueTime) -> Vec<Written> {
+    let mut rows: Vec<Written> = Vec::new();
+    for (name, table) in &snapshot.tables {
+        for batch in &table.batches {
+            let expiries = keyed.expiries(name, batch);
+            let due = (due_time != DueTime::Never).then(|| keyed.due(name, batch));
+            let hashes = key_hashes_of(batch).iter().enumerate();
+            rows.extend(hashes.map(|(row, hash)| Written {
+                hash: *hash,
+                due: due.as_ref().map_or(i64::MAX, |due| due[row]),
+                expiry: expiries.as_ref().map_or(i64::MAX, |expiries| expiries[row]),
+            }));
+        }
+    }
+    rows.sort_unstable_by_key(|written| written.hash);
+    rows.dedup_by(|row, first| {
+        if row.hash != first.hash {
+            return false;
+        }
+        first.due = first.due.min(row.due);
+        first.expiry = first.expiry.max(row.expiry);
+        true
+    });
+    rows
+}

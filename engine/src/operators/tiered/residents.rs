@@ -1,0 +1,123 @@
+//! Which keys are at hand, and when each was used last.
+
+use hashbrown::HashMap;
+
+use crate::operators::KeySet;
+use crate::operators::nohash::BuildNoHash;
+
+/// Keys at hand. Until the first eviction all are, and nobody looks.
+#[derive(Debug, Default)]
+pub(super) struct Residents {
+    known: Option<HashMap<u64, Resident, BuildNoHash>>,
+    now: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Resident {
+    /// The turn at which it was used last.
+    used: u32,
+    /// Whether the lower tier holds an old value of it.
+    below: bool,
+}
+
+impl Residents {
+    /// Whether keys at hand are told from others.
+    pub(super) fn are_known(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Begins to tell them; `keys` are all at hand.
+    pub(super) fn know(&mut self, keys: Vec<u64>) {
+        let resident = Resident {
+            used: 0,
+            below: false,
+        };
+        self.known = Some(keys.into_iter().map(|hash| (hash, resident)).collect());
+    }
+
+    /// Keys that came to hand otherwise than through [`Residents::touch`].
+    pub(super) fn add(&mut self, keys: &[u64]) {
+        let used = self.now;
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        for hash in keys {
+            known
+                .entry(*hash)
+                .or_insert(Resident { used, below: false });
+        }
+    }
+
+    /// Notes that keys are used now; gives those that were not at hand, each once, ascending. They count as at hand from now on.
+    pub(super) fn touch(&mut self, keys: &[u64]) -> Vec<u64> {
+        self.now += 1;
+        let used = self.now;
+        let mut missing = Vec::new();
+        let Some(known) = &mut self.known else {
+            return missing;
+        };
+        for hash in keys {
+            known
+                .entry(*hash)
+                .and_modify(|resident| resident.used = used)
+                .or_insert_with(|| {
+                    missing.push(*hash);
+                    Resident { used, below: false }
+                });
+        }
+        missing.sort_unstable();
+        missing
+    }
+
+    /// Notes that the lower tier holds a value of a key at hand.
+    pub(super) fn is_below(&mut self, hash: u64) {
+        if let Some(resident) = self.known.as_mut().and_then(|known| known.get_mut(&hash)) {
+            resident.below = true;
+        }
+    }
+
+    /// Number of keys at hand.
+    pub(super) fn len(&self) -> usize {
+        self.known.as_ref().map_or(0, HashMap::len)
+    }
+
+    /// Whether a key is at hand.
+    pub(super) fn contains(&self, hash: u64) -> bool {
+        self.known
+            .as_ref()
+            .is_none_or(|known| known.contains_key(&hash))
+    }
+
+    /// The `count` keys that were used longest ago.
+    pub(super) fn coldest(&self, count: usize) -> KeySet {
+        let Some(known) = &self.known else {
+            return KeySet::default();
+        };
+        if count >= known.len() {
+            return known.keys().copied().collect();
+        }
+        let mut keys: Vec<(u32, u64)> = known
+            .iter()
+            .map(|(hash, resident)| (resident.used, *hash))
+            .collect();
+        keys.select_nth_unstable(count);
+        keys[..count].iter().map(|(_, hash)| *hash).collect()
+    }
+
+    /// Keys are no longer at hand; whether the lower tier holds an old value is told for each.
+    pub(super) fn remove(&mut self, keys: &KeySet, mut call: impl FnMut(u64, bool)) {
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        for hash in keys {
+            if let Some(resident) = known.remove(hash) {
+                call(*hash, resident.below);
+            }
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.known.as_ref().map_or(0, HashMap::allocation_size)
+    }
+}
