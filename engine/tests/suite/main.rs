@@ -11,3 +11,4 @@ mod jobs;
 mod random_queries;
 mod random_windows;
 mod retail;
+mod upgrade;
