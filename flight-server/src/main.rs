@@ -3,6 +3,7 @@
 mod display;
 mod progress;
 mod run;
+mod state;
 mod test;
 
 use std::ffi::{c_int, c_long};
@@ -28,6 +29,8 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 a test case failed, 2 a mista
 enum Command {
     /// Runs a script of SQL statements: INSERTs as jobs, a SELECT prints.
     Run(run::RunArguments),
+    /// Looks into savepoints and checkpoints: lists, shows and compares the state of operators.
+    State(state::StateArguments),
     /// Runs the cases of test files (YAML) in many ways.
     Test(test::TestArguments),
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     keep_freed_memory();
     let code = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::State(arguments) => state::state(&arguments),
         Command::Test(arguments) => test::test(&arguments),
     };
     ExitCode::from(code)

@@ -4,6 +4,7 @@
 
 mod coordinator;
 mod facts;
+pub mod inspect;
 mod manifest;
 mod reader;
 pub mod savepoint;

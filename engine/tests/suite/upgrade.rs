@@ -48,7 +48,7 @@ fn collecting(results: &Results) -> Arc<CollectSink> {
         };
         for row in 0..batch.num_rows() {
             let key = value(0, row).unwrap();
-            match batch.kinds.kind(row) {
+            match batch.kinds.get(row) {
                 RowKind::Delete | RowKind::UpdateBefore => drop(results.remove(&key)),
                 _ => drop(results.insert(key, (1..columns.len()).map(|c| value(c, row)).collect())),
             }

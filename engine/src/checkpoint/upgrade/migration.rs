@@ -28,7 +28,8 @@ pub(super) fn migrated(table: &str, batch: RecordBatch, asked: &SchemaRef) -> Re
     Ok(RecordBatch::try_new(asked.clone(), columns)?)
 }
 
-fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+/// A column as another type; fields of rows are found by name.
+pub(in crate::checkpoint) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match to {
         to if array.data_type() == to => Ok(array.clone()),
         DataType::Struct(fields) => {

@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::state::{StateSnapshot, TableScope};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 
+pub(super) use migration::converted;
 pub use report::{Fate, OperatorUpgrade, UpgradeReport};
 pub use table_change::{Incompatible, TableChange};
 
