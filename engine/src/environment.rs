@@ -181,7 +181,10 @@ impl PreparedJob {
             ))
         })?;
         let nobody: Collector = Arc::new(|_| Ok(()));
-        let nobody = self.select.as_ref().map(|_| Arc::new(CollectSink(nobody)) as Arc<dyn Sink>);
+        let nobody = self
+            .select
+            .as_ref()
+            .map(|_| Arc::new(CollectSink(nobody)) as Arc<dyn Sink>);
         let graph = self.graph(nobody)?;
         let snapshot = open_snapshot(path)?;
         explain_upgrade(&graph, &*snapshot)

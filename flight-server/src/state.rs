@@ -4,6 +4,7 @@ use std::io::{BufWriter, Write};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
+use volley::Result;
 use volley::checkpoint::inspect::{
     as_sql, create_table, difference, find_operator, find_table, piece_count, read_piece,
     watermark_of,
@@ -11,7 +12,6 @@ use volley::checkpoint::inspect::{
 use volley::checkpoint::{SnapshotReader, TableFacts, open_snapshot};
 use volley::expr::ValueFormatter;
 use volley::types::TimeZone;
-use volley::Result;
 
 use crate::display::print_rows;
 
@@ -118,7 +118,11 @@ fn list(path: &str) -> Result<()> {
             writeln!(out, "  watermark {watermark}")?;
         }
         for table in reader.tables(&uid)?.iter().filter(|table| !table.is_note()) {
-            writeln!(out, "  {:<20} {:>12} rows {:>14} bytes", table.name, table.rows, table.bytes)?;
+            writeln!(
+                out,
+                "  {:<20} {:>12} rows {:>14} bytes",
+                table.name, table.rows, table.bytes
+            )?;
         }
     }
     Ok(out.flush()?)
@@ -133,7 +137,12 @@ fn show(arguments: &ShowArguments) -> Result<()> {
             continue;
         }
         if arguments.format == Format::Table {
-            writeln!(std::io::stdout(), "{}: {}", title(&*reader, &uid), table.name)?;
+            writeln!(
+                std::io::stdout(),
+                "{}: {}",
+                title(&*reader, &uid),
+                table.name
+            )?;
         }
         show_table(&*reader, &uid, &table, arguments)?;
     }
@@ -162,7 +171,10 @@ fn chosen(reader: &dyn SnapshotReader, name: Option<&str>) -> Result<Vec<(String
     };
     let uid = whole?;
     let tables = reader.tables(&uid)?.into_iter();
-    Ok(tables.filter(|table| !table.is_note()).map(|table| (uid.clone(), table)).collect())
+    Ok(tables
+        .filter(|table| !table.is_note())
+        .map(|table| (uid.clone(), table))
+        .collect())
 }
 
 fn show_table(
@@ -203,7 +215,10 @@ fn show_table(
 /// One line a row: JSON objects, or CSV behind a line of names.
 fn print_lines(schema: &volley::types::Schema, rows: &RecordBatch, json: bool) -> Result<()> {
     let zone = TimeZone::parse(TIME_ZONE)?;
-    let formatters = schema.fields.iter().map(|field| ValueFormatter::new(&field.logical_type, &zone));
+    let formatters = schema
+        .fields
+        .iter()
+        .map(|field| ValueFormatter::new(&field.logical_type, &zone));
     let formatters: Vec<ValueFormatter> = formatters.collect();
     let mut out = BufWriter::new(std::io::stdout().lock());
     let names: Vec<&str> = schema.names().collect();
@@ -218,7 +233,11 @@ fn print_lines(schema: &volley::types::Schema, rows: &RecordBatch, json: bool) -
             let mut text = String::new();
             let text = formatter.write(&mut text, column, row).then_some(text);
             cells.push(match (json, text) {
-                (true, text) => format!("{}: {}", quoted(names[index]), json_cell(column.data_type(), text)),
+                (true, text) => format!(
+                    "{}: {}",
+                    quoted(names[index]),
+                    json_cell(column.data_type(), text)
+                ),
                 (false, text) => text.map_or_else(String::new, |text| csv_cell(&text)),
             });
         }
@@ -234,7 +253,9 @@ fn print_lines(schema: &volley::types::Schema, rows: &RecordBatch, json: bool) -
 fn json_cell(data_type: &DataType, text: Option<String>) -> String {
     match text {
         None => "null".to_string(),
-        Some(text) if data_type.is_integer() || *data_type == DataType::Boolean => text.to_lowercase(),
+        Some(text) if data_type.is_integer() || *data_type == DataType::Boolean => {
+            text.to_lowercase()
+        }
         Some(text) => quoted(&text),
     }
 }
@@ -277,7 +298,11 @@ fn diff(first: &str, second: &str) -> Result<()> {
     for uid in here.iter().filter(|uid| there.contains(uid)) {
         let (mut tables, others) = (one.tables(uid)?, two.tables(uid)?);
         let known: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
-        tables.extend(others.into_iter().filter(|table| !known.contains(&table.name)));
+        tables.extend(
+            others
+                .into_iter()
+                .filter(|table| !known.contains(&table.name)),
+        );
         for table in tables.iter().filter(|table| !table.is_note()) {
             let found = difference(&*one, &*two, uid, table)?;
             if found.is_none() {
@@ -289,7 +314,13 @@ fn diff(first: &str, second: &str) -> Result<()> {
                 ("only in the second", &found.only_second),
                 ("changed", &found.changed),
             ];
-            writeln!(out, "{}: {}: {} keys are the same", title(&*one, uid), table.name, found.same)?;
+            writeln!(
+                out,
+                "{}: {}: {} keys are the same",
+                title(&*one, uid),
+                table.name,
+                found.same
+            )?;
             for (what, keys) in counts.into_iter().filter(|(_, keys)| !keys.is_empty()) {
                 let shown = keys.iter().take(SHOWN_KEYS).map(|key| format!("{key}"));
                 let shown = shown.collect::<Vec<_>>().join(", ");

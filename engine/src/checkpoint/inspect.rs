@@ -27,15 +27,23 @@ pub fn find_operator(reader: &dyn SnapshotReader, text: &str) -> Result<String> 
     let is_named = |uid: &&String| {
         let operator = facts.operator(uid);
         let names = operator.map(|operator| [&operator.name, &operator.description]);
-        uid.starts_with(text) || names.into_iter().flatten().any(|name| name.eq_ignore_ascii_case(text))
+        uid.starts_with(text)
+            || names
+                .into_iter()
+                .flatten()
+                .any(|name| name.eq_ignore_ascii_case(text))
     };
     let found: Vec<&String> = all.iter().filter(is_named).collect();
     match &found[..] {
         [uid] => Ok((*uid).clone()),
         [] => Err(Error::user(format!("no operator '{text}' has state there"))
             .hint(format!("operators: {}", listed(all.iter())))),
-        several => Err(Error::user(format!("several operators are called '{text}'"))
-            .hint(format!("give the id of one: {}", listed(several.iter().copied())))),
+        several => Err(
+            Error::user(format!("several operators are called '{text}'")).hint(format!(
+                "give the id of one: {}",
+                listed(several.iter().copied())
+            )),
+        ),
     }
 }
 
@@ -44,7 +52,11 @@ fn listed<'a>(uids: impl Iterator<Item = &'a String>) -> String {
 }
 
 /// A table of an operator; without a name the only one that the operator itself wrote. Errors list what there is.
-pub fn find_table(reader: &dyn SnapshotReader, uid: &str, name: Option<&str>) -> Result<TableFacts> {
+pub fn find_table(
+    reader: &dyn SnapshotReader,
+    uid: &str,
+    name: Option<&str>,
+) -> Result<TableFacts> {
     let mut tables = reader.tables(uid)?;
     let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
     match name {
@@ -54,9 +66,16 @@ pub fn find_table(reader: &dyn SnapshotReader, uid: &str, name: Option<&str>) ->
     let tables_there = format!("tables: {}", names.join(", "));
     match (tables.len(), name) {
         (1, _) => Ok(tables.remove(0)),
-        (0, Some(name)) => Err(Error::user(format!("the operator {uid} has no table '{name}'")).hint(tables_there)),
-        (0, None) => Err(Error::user(format!("the operator {uid} has no table of its own")).hint(tables_there)),
-        (_, _) => Err(Error::user(format!("the operator {uid} has several tables: name one")).hint(tables_there)),
+        (0, Some(name)) => {
+            Err(Error::user(format!("the operator {uid} has no table '{name}'")).hint(tables_there))
+        }
+        (0, None) => Err(
+            Error::user(format!("the operator {uid} has no table of its own")).hint(tables_there),
+        ),
+        (_, _) => Err(
+            Error::user(format!("the operator {uid} has several tables: name one"))
+                .hint(tables_there),
+        ),
     }
 }
 
@@ -64,7 +83,9 @@ pub fn find_table(reader: &dyn SnapshotReader, uid: &str, name: Option<&str>) ->
 pub fn watermark_of(reader: &dyn SnapshotReader, uid: &str) -> Result<Option<EventTime>> {
     let state = reader.read(uid, pieces(reader)[0], key_groups(reader))?;
     let times: Vec<serde_json::Value> = state.json("$time")?;
-    let watermarks = times.iter().filter_map(|time| time.get("watermark")?.as_i64());
+    let watermarks = times
+        .iter()
+        .filter_map(|time| time.get("watermark")?.as_i64());
     let lowest = watermarks.min().map(EventTime);
     Ok(lowest.filter(|watermark| *watermark > EventTime::MIN))
 }
@@ -243,10 +264,15 @@ fn digests(batches: &[RecordBatch], scope: TableScope) -> Result<BTreeMap<u64, (
             TableScope::Keyed => Some(key_hashes_of(batch)),
             TableScope::Operator => None,
         };
-        for (row, hash) in hash_columns(rows.columns(), rows.num_rows())?.into_iter().enumerate() {
+        for (row, hash) in hash_columns(rows.columns(), rows.num_rows())?
+            .into_iter()
+            .enumerate()
+        {
             let digest = digests.entry(keys.map_or(0, |keys| keys[row])).or_default();
             digest.0 += 1;
-            digest.1 = digest.1.wrapping_add((hash ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            digest.1 = digest
+                .1
+                .wrapping_add((hash ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }
     }
     Ok(digests)
@@ -255,7 +281,10 @@ fn digests(batches: &[RecordBatch], scope: TableScope) -> Result<BTreeMap<u64, (
 /// CREATE TABLE for reading a table of state with the connector `savepoint`.
 pub fn create_table(path: &str, uid: &str, table: &TableFacts) -> Result<String> {
     let schema = table.schema.as_ref().ok_or_else(|| {
-        Error::user(format!("the table '{}' of {uid} is empty: its columns are not known", table.name))
+        Error::user(format!(
+            "the table '{}' of {uid} is empty: its columns are not known",
+            table.name
+        ))
     })?;
     let columns = schema.fields().iter().map(|field| {
         let name = field.name().replace('`', "``");

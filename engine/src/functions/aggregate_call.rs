@@ -28,7 +28,11 @@ pub struct AggregateCall {
 impl AggregateCall {
     /// What it computes, over the texts of the input's columns: `SUM(DISTINCT price) FILTER is_paid`.
     pub fn described(&self, columns: &dyn Fn(usize) -> String) -> String {
-        let arguments: Vec<String> = self.arguments.iter().map(|column| columns(*column)).collect();
+        let arguments: Vec<String> = self
+            .arguments
+            .iter()
+            .map(|column| columns(*column))
+            .collect();
         let arguments = match &arguments[..] {
             [] => "*".to_string(),
             arguments => arguments.join(", "),

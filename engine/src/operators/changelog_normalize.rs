@@ -6,6 +6,7 @@
 use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::interleave_record_batch;
+use arrow::datatypes::SchemaRef;
 
 use super::bundle::Bundle;
 use super::row_equality::equal_rows;
@@ -374,6 +375,10 @@ impl Operator for ChangelogNormalizeOperator {
         let rows = self.rows.snapshot(max_parallelism, ctx.processing_time())?;
         snapshot.insert_keyed(STATE, rows);
         Ok(snapshot)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![(STATE.to_string(), self.rows.snapshot_schema())]
     }
 
     fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

@@ -47,7 +47,9 @@ pub(crate) fn deploy(
     let migrating = snapshot
         .zip(upgrade.as_ref())
         .map(|(snapshot, upgrade)| MigratingReader::new(snapshot, upgrade, &expected));
-    let snapshot = migrating.as_ref().map(|reader| reader as &dyn SnapshotReader);
+    let snapshot = migrating
+        .as_ref()
+        .map(|reader| reader as &dyn SnapshotReader);
     let parkers: Vec<Arc<Parker>> = (0..threads).map(|_| Arc::new(Parker::default())).collect();
     let mut wiring = Wiring::new(graph, queue_bytes, &parkers);
     let mut metrics = JobMetrics::default();

@@ -121,7 +121,10 @@ impl Job {
                 .as_ref()
                 .map(|snapshot| snapshot as &dyn SnapshotReader),
         )?;
-        if let Some(upgrade) = deployment.upgrade.as_ref().filter(|upgrade| !upgrade.is_unchanged())
+        if let Some(upgrade) = deployment
+            .upgrade
+            .as_ref()
+            .filter(|upgrade| !upgrade.is_unchanged())
         {
             eprintln!("{upgrade}");
         }

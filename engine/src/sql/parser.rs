@@ -464,9 +464,11 @@ impl StatementParser<'_> {
         let place = self.position();
         match self.parser.next_token().token {
             Token::SingleQuotedString(path) => Ok(Some(path)),
-            _ => Err(Error::user("EXPLAIN UPGRADE FROM is followed by a path in quotes")
-                .at(place)
-                .hint("EXPLAIN UPGRADE FROM '/path/to/savepoint' INSERT INTO …")),
+            _ => Err(
+                Error::user("EXPLAIN UPGRADE FROM is followed by a path in quotes")
+                    .at(place)
+                    .hint("EXPLAIN UPGRADE FROM '/path/to/savepoint' INSERT INTO …"),
+            ),
         }
     }
 

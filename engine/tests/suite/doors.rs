@@ -57,7 +57,10 @@ const DOORS: &[(&str, &[&str])] = &[
             "connectors::factory",
         ],
     ),
-    ("checkpoint", &["types", "stream", "state", "config", "blobs"]),
+    (
+        "checkpoint",
+        &["types", "stream", "state", "config", "blobs"],
+    ),
     (
         "runtime",
         &[

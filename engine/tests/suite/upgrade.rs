@@ -107,7 +107,11 @@ fn read(path: &str) -> JobSnapshot {
     }
 }
 
-fn restored(sql: &str, path: &str, options: &[(&str, &str)]) -> Result<BTreeMap<i64, Vec<Option<i64>>>> {
+fn restored(
+    sql: &str,
+    path: &str,
+    options: &[(&str, &str)],
+) -> Result<BTreeMap<i64, Vec<Option<i64>>>> {
     let job = prepare(sql, options);
     let mut run = Run::start(&job, 2_000, Some(&read(path)))?;
     run.stepper.advance_processing_time(10_000)?;
@@ -148,8 +152,14 @@ fn a_savepoint_of_the_same_query_goes_on_to_the_same_result() {
     let summed: i64 = full.values().map(|row| row[1].unwrap()).sum();
     assert_eq!((counted, summed), (400, 400 * 401 / 2));
     let shown = explained(SUMS, &path);
-    assert!(shown.contains("kept           GroupAggregate(groupBy=[auction]"), "{shown}");
-    assert!(!shown.contains("changed") && !shown.contains("dropped"), "{shown}");
+    assert!(
+        shown.contains("kept           GroupAggregate(groupBy=[auction]"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains("changed") && !shown.contains("dropped"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -179,11 +189,15 @@ fn aggregates_are_kept_dropped_and_begun_each_by_itself() {
 fn the_order_of_aggregates_and_names_do_not_matter() {
     let directory = tempfile::tempdir().unwrap();
     let (path, _) = saved(SUMS, &directory);
-    let changed = "SELECT a, SUM(p), COUNT(*) FROM (SELECT price AS p, auction AS a FROM bids) GROUP BY a";
+    let changed =
+        "SELECT a, SUM(p), COUNT(*) FROM (SELECT price AS p, auction AS a FROM bids) GROUP BY a";
     let full = restored(changed, &path, &[]).unwrap();
     let summed: i64 = full.values().map(|row| row[0].unwrap()).sum();
     assert_eq!(summed, 400 * 401 / 2);
-    let expected: Vec<_> = undisturbed(changed).into_values().map(|row| row[0].is_some()).collect();
+    let expected: Vec<_> = undisturbed(changed)
+        .into_values()
+        .map(|row| row[0].is_some())
+        .collect();
     assert_eq!(full.len(), expected.len());
 }
 
@@ -191,15 +205,23 @@ fn the_order_of_aggregates_and_names_do_not_matter() {
 fn state_that_nobody_takes_up_is_lost_only_where_that_is_allowed() {
     let directory = tempfile::tempdir().unwrap();
     let (path, half) = saved(SUMS, &directory);
-    let filtered = "SELECT auction, COUNT(*), SUM(price) FROM bids WHERE price > 0 GROUP BY auction";
+    let filtered =
+        "SELECT auction, COUNT(*), SUM(price) FROM bids WHERE price > 0 GROUP BY auction";
     let error = error_of(restored(filtered, &path, &[])).to_string();
-    assert!(error.contains("dropped        group-aggregate-") || error.contains("GroupAggregate"), "{error}");
+    assert!(
+        error.contains("dropped        group-aggregate-") || error.contains("GroupAggregate"),
+        "{error}"
+    );
     assert!(error.contains("--allow-dropped-state"), "{error}");
     let allowed = [("execution.state-recovery.ignore-unclaimed-state", "true")];
     let rest = restored(filtered, &path, &allowed).unwrap();
     let before: i64 = half.values().map(|row| row[0].unwrap()).sum();
     let counted: i64 = rest.values().map(|row| row[0].unwrap()).sum();
-    assert_eq!(counted, 400 - before, "the source goes on, the aggregation starts empty");
+    assert_eq!(
+        counted,
+        400 - before,
+        "the source goes on, the aggregation starts empty"
+    );
 }
 
 #[test]

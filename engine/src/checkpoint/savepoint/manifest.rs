@@ -94,13 +94,14 @@ impl SavepointManifest {
     /// The job that wrote it.
     pub fn plan_facts(&self) -> PlanFacts {
         let SavepointFacts { job, sql, plan } = self.facts.clone();
-        let operators = self.operators.iter().map(|operator| {
-            crate::checkpoint::OperatorFacts {
+        let operators = self
+            .operators
+            .iter()
+            .map(|operator| crate::checkpoint::OperatorFacts {
                 uid: operator.uid.clone(),
                 name: operator.name.clone(),
                 description: operator.description.clone(),
-            }
-        });
+            });
         PlanFacts {
             job,
             sql,

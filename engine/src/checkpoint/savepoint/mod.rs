@@ -38,7 +38,10 @@ fn checkpoint_max_parallelism(path: &str) -> Result<u16> {
     let mut manifest = blobs.get(CHECKPOINT_FILE)?;
     if manifest.is_none() {
         let newest = blobs.list("")?.into_iter().filter_map(|blob| {
-            let id = blob.path.strip_suffix(CHECKPOINT_FILE)?.strip_prefix("chk-")?;
+            let id = blob
+                .path
+                .strip_suffix(CHECKPOINT_FILE)?
+                .strip_prefix("chk-")?;
             Some((id.trim_end_matches('/').parse::<u64>().ok()?, blob.path))
         });
         if let Some((_, path)) = newest.max() {

@@ -89,14 +89,22 @@ impl SavepointReader {
         let mut builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
         let schema = exact_schema(&builder)?;
         if table.scope == TableScope::Keyed && max_parallelism == self.manifest.max_parallelism {
-            let overlaps = |part: &KeyGroupRange| part.first <= range.last && range.first <= part.last;
+            let overlaps =
+                |part: &KeyGroupRange| part.first <= range.last && range.first <= part.last;
             let parts = table.key_groups.iter().enumerate();
-            let mine = parts.filter(|(_, part)| overlaps(part)).map(|(index, _)| index);
+            let mine = parts
+                .filter(|(_, part)| overlaps(part))
+                .map(|(index, _)| index);
             builder = builder.with_row_groups(mine.collect());
         }
         let batches = builder.with_batch_size(BATCH_ROWS).build()?;
         batches
-            .map(|batch| Ok(RecordBatch::try_new(schema.clone(), batch?.columns().to_vec())?))
+            .map(|batch| {
+                Ok(RecordBatch::try_new(
+                    schema.clone(),
+                    batch?.columns().to_vec(),
+                )?)
+            })
             .collect()
     }
 }
@@ -112,7 +120,9 @@ fn exact_schema(builder: &ParquetRecordBatchReaderBuilder<BlobFile>) -> Result<S
         .ok_or_else(|| Error::external("a file of the savepoint lacks its schema"))?;
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(text)
-        .map_err(|error| Error::external(format!("a schema in the savepoint is damaged: {error}")))?;
+        .map_err(|error| {
+            Error::external(format!("a schema in the savepoint is damaged: {error}"))
+        })?;
     Ok(StreamReader::try_new(&bytes[..], None)?.schema())
 }
 
@@ -134,7 +144,10 @@ impl SnapshotReader for SavepointReader {
 
     fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot> {
         let mut state = StateSnapshot::default();
-        let tables = self.operator(uid).into_iter().flat_map(|operator| &operator.tables);
+        let tables = self
+            .operator(uid)
+            .into_iter()
+            .flat_map(|operator| &operator.tables);
         for table in tables {
             let batches = self.read_table(table, range, max_parallelism)?;
             let scope = table.scope;
@@ -155,11 +168,16 @@ impl SnapshotReader for SavepointReader {
 
     fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
         let mut facts = Vec::new();
-        let tables = self.operator(uid).into_iter().flat_map(|operator| &operator.tables);
+        let tables = self
+            .operator(uid)
+            .into_iter()
+            .flat_map(|operator| &operator.tables);
         for table in tables {
             let schema = match self.file(table)? {
                 None => None,
-                Some(file) => Some(exact_schema(&ParquetRecordBatchReaderBuilder::try_new(file)?)?),
+                Some(file) => Some(exact_schema(&ParquetRecordBatchReaderBuilder::try_new(
+                    file,
+                )?)?),
             };
             facts.push(TableFacts {
                 name: table.name.clone(),

@@ -63,12 +63,19 @@ pub fn write(
         operators,
     };
     let text = serde_json::to_vec_pretty(&manifest).map_err(|error| {
-        Error::internal(format!("the manifest of a savepoint does not serialise: {error}"))
+        Error::internal(format!(
+            "the manifest of a savepoint does not serialise: {error}"
+        ))
     })?;
-    writer
-        .blobs
-        .put(&format!("{}/{SAVEPOINT_FILE}", writer.directory), Bytes::from(text))?;
-    Ok(format!("{}/{}", target.trim_end_matches('/'), writer.directory))
+    writer.blobs.put(
+        &format!("{}/{SAVEPOINT_FILE}", writer.directory),
+        Bytes::from(text),
+    )?;
+    Ok(format!(
+        "{}/{}",
+        target.trim_end_matches('/'),
+        writer.directory
+    ))
 }
 
 /// A name that no savepoint has yet.
@@ -113,7 +120,11 @@ impl Writer<'_> {
                 let known = tables.len();
                 let writer = tables.entry(name).or_insert_with_key(|name| TableWriter {
                     // Several names may come to one; the numbers tell them apart.
-                    path: format!("{number:02}-{}/{known:02}-{}.parquet", file_name(uid), file_name(name)),
+                    path: format!(
+                        "{number:02}-{}/{known:02}-{}.parquet",
+                        file_name(uid),
+                        file_name(name)
+                    ),
                     scope: table.scope,
                     file: None,
                     rows: 0,
@@ -168,7 +179,10 @@ impl TableWriter {
         if writer.in_progress_rows() == 0 {
             self.key_groups.push(range);
         }
-        writer.write(&RecordBatch::try_new(columns.clone(), batch.columns().to_vec())?)?;
+        writer.write(&RecordBatch::try_new(
+            columns.clone(),
+            batch.columns().to_vec(),
+        )?)?;
         self.rows += batch.num_rows() as u64;
         if let Some(last) = self.key_groups.last_mut() {
             last.last = range.last;
@@ -239,4 +253,3 @@ fn properties(schema: &SchemaRef) -> Result<WriterProperties> {
         .set_key_value_metadata(Some(vec![KeyValue::new(SCHEMA_KEY.to_string(), text)]))
         .build())
 }
-

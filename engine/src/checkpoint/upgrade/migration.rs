@@ -18,12 +18,18 @@ pub(super) fn migrated(table: &str, batch: RecordBatch, asked: &SchemaRef) -> Re
     if batch.schema_ref() == asked {
         return Ok(batch);
     }
-    let change = TableChange::between(table, batch.schema_ref(), asked)
-        .map_err(|incompatible| Error::user(format!("the state cannot be restored: {incompatible}")))?;
-    let columns = asked.fields().iter().zip(&change.sources).map(|(field, source)| match source {
-        Some(source) => converted(batch.column(*source), field.data_type()),
-        None => filled(field, batch.num_rows()),
-    });
+    let change =
+        TableChange::between(table, batch.schema_ref(), asked).map_err(|incompatible| {
+            Error::user(format!("the state cannot be restored: {incompatible}"))
+        })?;
+    let columns = asked
+        .fields()
+        .iter()
+        .zip(&change.sources)
+        .map(|(field, source)| match source {
+            Some(source) => converted(batch.column(*source), field.data_type()),
+            None => filled(field, batch.num_rows()),
+        });
     let columns = columns.collect::<Result<_>>()?;
     Ok(RecordBatch::try_new(asked.clone(), columns)?)
 }
@@ -42,13 +48,22 @@ pub(in crate::checkpoint) fn converted(array: &ArrayRef, to: &DataType) -> Resul
             });
             let columns = columns.collect::<Result<_>>()?;
             let nulls = from.nulls().cloned();
-            Ok(Arc::new(StructArray::try_new(fields.clone(), columns, nulls)?))
+            Ok(Arc::new(StructArray::try_new(
+                fields.clone(),
+                columns,
+                nulls,
+            )?))
         }
         DataType::List(item) => {
             let from = array.as_list::<i32>();
             let values = converted(from.values(), item.data_type())?;
             let (offsets, nulls) = (from.offsets().clone(), from.nulls().cloned());
-            Ok(Arc::new(ListArray::try_new(item.clone(), offsets, values, nulls)?))
+            Ok(Arc::new(ListArray::try_new(
+                item.clone(),
+                offsets,
+                values,
+                nulls,
+            )?))
         }
         DataType::Map(entries, ordered) => {
             let from = array.as_map();
@@ -70,7 +85,11 @@ fn in_order(entries: &StructArray, to: &DataType) -> Result<StructArray> {
     let columns = entries.columns().iter().zip(fields);
     let columns = columns.map(|(column, field)| converted(column, field.data_type()));
     let columns = columns.collect::<Result<_>>()?;
-    Ok(StructArray::try_new(fields.clone(), columns, entries.nulls().cloned())?)
+    Ok(StructArray::try_new(
+        fields.clone(),
+        columns,
+        entries.nulls().cloned(),
+    )?)
 }
 
 /// A column that the state lacks: NULL, or what an aggregate over no rows has.
@@ -92,7 +111,13 @@ fn filled(field: &Field, rows: usize) -> Result<ArrayRef> {
         DataType::Map(entries, ordered) => {
             let values = new_empty_array(entries.data_type());
             let (offsets, values) = (OffsetBuffer::new_zeroed(rows), values.as_struct().clone());
-            Arc::new(MapArray::try_new(entries.clone(), offsets, values, None, *ordered)?)
+            Arc::new(MapArray::try_new(
+                entries.clone(),
+                offsets,
+                values,
+                None,
+                *ordered,
+            )?)
         }
         other => {
             return Err(Error::internal(format!(

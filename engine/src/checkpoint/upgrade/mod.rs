@@ -102,7 +102,11 @@ fn restored(
         match TableChange::between(&table.name, saved, asked) {
             Ok(change) if change.is_none() => {}
             Ok(change) => {
-                fate = if fate == Fate::Kept { Fate::Changed } else { fate };
+                fate = if fate == Fate::Kept {
+                    Fate::Changed
+                } else {
+                    fate
+                };
                 changes.push(change);
             }
             Err(_) if table.rows == 0 => {}
@@ -129,7 +133,9 @@ fn sizes(tables: &[TableFacts]) -> (u64, u64) {
 
 /// Whether all that an operator kept are empty lists: a sink with nothing left to commit.
 fn owes_nothing(reader: &dyn SnapshotReader, uid: &str, tables: &[TableFacts]) -> Result<bool> {
-    let mut own = tables.iter().filter(|table| !table.is_note() && table.rows > 0);
+    let mut own = tables
+        .iter()
+        .filter(|table| !table.is_note() && table.rows > 0);
     if !own.all(|table| table.scope == TableScope::Operator) {
         return Ok(false);
     }
@@ -174,7 +180,10 @@ impl<'a> MigratingReader<'a> {
         MigratingReader {
             inner,
             tables: tables.collect(),
-            dropped: report.dropped().map(|operator| operator.uid.clone()).collect(),
+            dropped: report
+                .dropped()
+                .map(|operator| operator.uid.clone())
+                .collect(),
         }
     }
 }

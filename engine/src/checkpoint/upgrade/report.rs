@@ -68,17 +68,24 @@ impl Fate {
 impl UpgradeReport {
     /// Whether the state goes back to where it came from, as it was.
     pub fn is_unchanged(&self) -> bool {
-        self.operators.iter().all(|operator| operator.fate == Fate::Kept)
+        self.operators
+            .iter()
+            .all(|operator| operator.fate == Fate::Kept)
     }
 
     /// The operators whose state is lost.
     pub fn dropped(&self) -> impl Iterator<Item = &OperatorUpgrade> {
-        self.operators.iter().filter(|operator| operator.fate.loses())
+        self.operators
+            .iter()
+            .filter(|operator| operator.fate.loses())
     }
 
     /// Refuses a restore that loses state, unless that is allowed.
     pub fn refuse_losses(&self, allowed: bool) -> Result<()> {
-        let lost: Vec<String> = self.dropped().map(|operator| format!("\n  {}", operator.line())).collect();
+        let lost: Vec<String> = self
+            .dropped()
+            .map(|operator| format!("\n  {}", operator.line()))
+            .collect();
         if allowed || lost.is_empty() {
             return Ok(());
         }
@@ -98,7 +105,11 @@ impl OperatorUpgrade {
     fn line(&self) -> String {
         let mut line = format!("{:<14} {} [{}]", self.fate.word(), self.name, self.uid);
         if self.fate != Fate::StartsEmpty {
-            line.push_str(&format!(": {}, {}", counted(self.rows, "row"), in_bytes(self.bytes)));
+            line.push_str(&format!(
+                ": {}, {}",
+                counted(self.rows, "row"),
+                in_bytes(self.bytes)
+            ));
         }
         if let Fate::Incompatible(why) = &self.fate {
             line.push_str(&format!("; {why}"));
@@ -134,13 +145,19 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &TableChange) -> fmt::Result
         )?;
     }
     for name in &change.dropped_aggregates {
-        writeln!(f, "    {table}: dropped {name}: nobody asks for it any more")?;
+        writeln!(
+            f,
+            "    {table}: dropped {name}: nobody asks for it any more"
+        )?;
     }
     for (name, from, to) in &change.widened {
         writeln!(f, "    {table}: {name} is widened from {from} to {to}")?;
     }
     for name in &change.added {
-        writeln!(f, "    {table}: new column {name}: NULL in the rows that are kept")?;
+        writeln!(
+            f,
+            "    {table}: new column {name}: NULL in the rows that are kept"
+        )?;
     }
     for name in &change.removed {
         writeln!(f, "    {table}: column {name} is not read any more")?;

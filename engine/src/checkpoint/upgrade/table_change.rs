@@ -41,7 +41,11 @@ pub struct Incompatible {
 
 impl fmt::Display for Incompatible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "table {}, column {}: {}", self.table, self.column, self.reason)
+        write!(
+            f,
+            "table {}, column {}: {}",
+            self.table, self.column, self.reason
+        )
     }
 }
 
@@ -161,8 +165,14 @@ fn part(field: &Field) -> Option<&str> {
 /// The column of `others` with the same name; where several have it, the one at the same place among them.
 pub(super) fn same_column(own: &Fields, index: usize, others: &Fields) -> Option<usize> {
     let name = own[index].name();
-    let before = own[..index].iter().filter(|field| field.name() == name).count();
-    let equal = others.iter().enumerate().filter(|(_, field)| field.name() == name);
+    let before = own[..index]
+        .iter()
+        .filter(|field| field.name() == name)
+        .count();
+    let equal = others
+        .iter()
+        .enumerate()
+        .filter(|(_, field)| field.name() == name);
     equal.map(|(index, _)| index).nth(before)
 }
 
@@ -213,11 +223,17 @@ impl Inside {
                     self.compare(from[source].data_type(), field.data_type(), &inner)?;
                 }
                 None if self.lenient || field.is_nullable() => added.push(inner),
-                None => return Err(format!("its field {inner} is not in the state and cannot be NULL")),
+                None => {
+                    return Err(format!(
+                        "its field {inner} is not in the state and cannot be NULL"
+                    ));
+                }
             }
         }
         let gone = (0..from.len()).filter(|index| !kept.contains(index));
-        let removed: Vec<String> = gone.map(|index| format!("{path}.{}", from[index].name())).collect();
+        let removed: Vec<String> = gone
+            .map(|index| format!("{path}.{}", from[index].name()))
+            .collect();
         if !self.lenient && !added.is_empty() && !removed.is_empty() {
             return Err(format!(
                 "its fields differ: {} in the state, {} now",

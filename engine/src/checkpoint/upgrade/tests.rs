@@ -40,7 +40,9 @@ fn rows(schema: &SchemaRef, columns: Vec<ArrayRef>) -> RecordBatch {
 }
 
 fn refused(saved: Vec<Field>, asked: Vec<Field>) -> String {
-    TableChange::between("left", &schema(saved), &schema(asked)).unwrap_err().to_string()
+    TableChange::between("left", &schema(saved), &schema(asked))
+        .unwrap_err()
+        .to_string()
 }
 
 #[test]
@@ -61,50 +63,97 @@ fn columns_are_found_by_name_widened_and_added() {
     ]);
     let change = TableChange::between("left", &saved, &asked).unwrap();
     assert_eq!(change.added, ["new"]);
-    let widened: Vec<&str> = change.widened.iter().map(|(name, ..)| name.as_str()).collect();
+    let widened: Vec<&str> = change
+        .widened
+        .iter()
+        .map(|(name, ..)| name.as_str())
+        .collect();
     assert_eq!(widened, ["a", "d", "f"]);
-    let decimals = Decimal128Array::from(vec![123, -4]).with_precision_and_scale(10, 2).unwrap();
-    let batch = rows(&saved, vec![
-        Arc::new(StringArray::from(vec![Some("x"), None])),
-        Arc::new(Int32Array::from(vec![Some(1), None])),
-        Arc::new(decimals),
-        Arc::new(Float32Array::from(vec![0.5, -1.0])),
-    ]);
-    let decimals = Decimal128Array::from(vec![1230, -40]).with_precision_and_scale(12, 3).unwrap();
-    let expected = rows(&asked, vec![
-        Arc::new(Int64Array::from(vec![Some(1), None])),
-        Arc::new(StringArray::from(vec![Some("x"), None])),
-        Arc::new(decimals),
-        Arc::new(Float64Array::from(vec![0.5, -1.0])),
-        new_null_array(&DataType::Utf8, 2),
-    ]);
-    assert_eq!(migration::migrated("left", batch, &asked).unwrap(), expected);
+    let decimals = Decimal128Array::from(vec![123, -4])
+        .with_precision_and_scale(10, 2)
+        .unwrap();
+    let batch = rows(
+        &saved,
+        vec![
+            Arc::new(StringArray::from(vec![Some("x"), None])),
+            Arc::new(Int32Array::from(vec![Some(1), None])),
+            Arc::new(decimals),
+            Arc::new(Float32Array::from(vec![0.5, -1.0])),
+        ],
+    );
+    let decimals = Decimal128Array::from(vec![1230, -40])
+        .with_precision_and_scale(12, 3)
+        .unwrap();
+    let expected = rows(
+        &asked,
+        vec![
+            Arc::new(Int64Array::from(vec![Some(1), None])),
+            Arc::new(StringArray::from(vec![Some("x"), None])),
+            Arc::new(decimals),
+            Arc::new(Float64Array::from(vec![0.5, -1.0])),
+            new_null_array(&DataType::Utf8, 2),
+        ],
+    );
+    assert_eq!(
+        migration::migrated("left", batch, &asked).unwrap(),
+        expected
+    );
 }
 
 #[test]
 fn what_would_change_values_is_refused_with_both_types() {
-    let narrower = refused(vec![nullable("a", DataType::Int64)], vec![nullable("a", DataType::Int32)]);
-    assert_eq!(narrower, "table left, column a: it is Int64 in the state and Int32 now");
-    let other = refused(vec![nullable("a", DataType::Utf8)], vec![nullable("a", DataType::Int32)]);
-    assert!(other.contains("it is Utf8 in the state and Int32 now"), "{other}");
+    let narrower = refused(
+        vec![nullable("a", DataType::Int64)],
+        vec![nullable("a", DataType::Int32)],
+    );
+    assert_eq!(
+        narrower,
+        "table left, column a: it is Int64 in the state and Int32 now"
+    );
+    let other = refused(
+        vec![nullable("a", DataType::Utf8)],
+        vec![nullable("a", DataType::Int32)],
+    );
+    assert!(
+        other.contains("it is Utf8 in the state and Int32 now"),
+        "{other}"
+    );
     let digits = refused(
         vec![nullable("a", DataType::Decimal128(10, 2))],
         vec![nullable("a", DataType::Decimal128(10, 3))],
     );
-    assert!(digits.contains("Decimal128(10, 2)") && digits.contains("Decimal128(10, 3)"), "{digits}");
-    let renamed = refused(vec![nullable("a", DataType::Int64)], vec![nullable("b", DataType::Int64)]);
-    assert!(renamed.contains("column b") && renamed.contains("under another name"), "{renamed}");
+    assert!(
+        digits.contains("Decimal128(10, 2)") && digits.contains("Decimal128(10, 3)"),
+        "{digits}"
+    );
+    let renamed = refused(
+        vec![nullable("a", DataType::Int64)],
+        vec![nullable("b", DataType::Int64)],
+    );
+    assert!(
+        renamed.contains("column b") && renamed.contains("under another name"),
+        "{renamed}"
+    );
     let missing = refused(vec![], vec![Field::new("a", DataType::Int64, false)]);
     assert!(missing.contains("cannot be NULL (Int64)"), "{missing}");
 }
 
 #[test]
 fn columns_of_one_name_are_matched_in_order() {
-    let saved = schema(vec![nullable("x", DataType::Int32), nullable("x", DataType::Utf8)]);
-    let asked = schema(vec![nullable("x", DataType::Int64), nullable("x", DataType::Utf8)]);
+    let saved = schema(vec![
+        nullable("x", DataType::Int32),
+        nullable("x", DataType::Utf8),
+    ]);
+    let asked = schema(vec![
+        nullable("x", DataType::Int64),
+        nullable("x", DataType::Utf8),
+    ]);
     let change = TableChange::between("left", &saved, &asked).unwrap();
     assert_eq!(change.widened.len(), 1);
-    let swapped = schema(vec![nullable("x", DataType::Utf8), nullable("x", DataType::Int32)]);
+    let swapped = schema(vec![
+        nullable("x", DataType::Utf8),
+        nullable("x", DataType::Int32),
+    ]);
     assert!(TableChange::between("left", &saved, &swapped).is_err());
 }
 
@@ -115,20 +164,38 @@ fn fields_of_rows_within_lists_are_added_and_widened() {
         nullable("r", DataType::List(Arc::new(item)))
     };
     let saved = schema(vec![row(vec![nullable("x", DataType::Int32)])]);
-    let asked = schema(vec![row(vec![nullable("y", DataType::Utf8), nullable("x", DataType::Int64)])]);
+    let asked = schema(vec![row(vec![
+        nullable("y", DataType::Utf8),
+        nullable("x", DataType::Int64),
+    ])]);
     let change = TableChange::between("left", &saved, &asked).unwrap();
-    assert_eq!((&change.added[..], change.widened.len()), (&["r.y".to_string()][..], 1));
+    assert_eq!(
+        (&change.added[..], change.widened.len()),
+        (&["r.y".to_string()][..], 1)
+    );
     let values: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
     let items = StructArray::from(vec![(Arc::new(nullable("x", DataType::Int32)), values)]);
-    let DataType::List(item) = saved.field(1).data_type() else { unreachable!() };
+    let DataType::List(item) = saved.field(1).data_type() else {
+        unreachable!()
+    };
     let offsets = arrow::buffer::OffsetBuffer::new(vec![0, 2, 2].into());
     let list = ListArray::try_new(item.clone(), offsets, Arc::new(items), None).unwrap();
     let migrated = migration::migrated("left", rows(&saved, vec![Arc::new(list)]), &asked).unwrap();
     let items = migrated.column(1).as_list::<i32>().value(0);
-    assert_eq!(items.as_struct().column(1).as_primitive::<Int64Type>().values(), &[1, 2]);
+    assert_eq!(
+        items
+            .as_struct()
+            .column(1)
+            .as_primitive::<Int64Type>()
+            .values(),
+        &[1, 2]
+    );
     assert_eq!(items.as_struct().column(0).null_count(), 2);
     let other = schema(vec![row(vec![nullable("y", DataType::Utf8)])]);
-    assert!(TableChange::between("left", &saved, &other).is_err(), "a field under another name");
+    assert!(
+        TableChange::between("left", &saved, &other).is_err(),
+        "a field under another name"
+    );
 }
 
 #[test]
@@ -146,17 +213,29 @@ fn a_new_aggregate_begins_over_no_rows_and_others_may_go() {
         Field::new("$expiry", DataType::Int64, false),
     ]);
     let change = TableChange::between("groups", &saved, &asked).unwrap();
-    assert_eq!(change.new_aggregates, ["COUNT(v)", "MAX(v)", "ARRAY_AGG(v).values"]);
+    assert_eq!(
+        change.new_aggregates,
+        ["COUNT(v)", "MAX(v)", "ARRAY_AGG(v).values"]
+    );
     assert_eq!(change.dropped_aggregates, ["SUM(v).sum"]);
-    let batch = rows(&saved, vec![
-        Arc::new(StringArray::from(vec!["a"])),
-        Arc::new(Int64Array::from(vec![5])),
-    ]);
+    let batch = rows(
+        &saved,
+        vec![
+            Arc::new(StringArray::from(vec!["a"])),
+            Arc::new(Int64Array::from(vec![5])),
+        ],
+    );
     let migrated = migration::migrated("groups", batch, &asked).unwrap();
-    assert_eq!(migrated.column(2).as_primitive::<Int64Type>().values(), &[0]);
+    assert_eq!(
+        migrated.column(2).as_primitive::<Int64Type>().values(),
+        &[0]
+    );
     assert_eq!(migrated.column(3).null_count(), 1);
     assert_eq!(migrated.column(4).as_list::<i32>().value_length(0), 0);
-    assert_eq!(migrated.column(5).as_primitive::<Int64Type>().values(), &[i64::MAX]);
+    assert_eq!(
+        migrated.column(5).as_primitive::<Int64Type>().values(),
+        &[i64::MAX]
+    );
     let counted = part(Field::new("COUNT(*)", DataType::Int64, false), ROWS_PART);
     let error = TableChange::between("groups", &saved, &schema(vec![counted])).unwrap_err();
     assert!(error.reason.contains("number of rows"), "{error}");
@@ -190,7 +269,12 @@ fn the_report_tells_what_becomes_of_each_operator_and_losses_must_be_allowed() {
     let wide = schema(vec![nullable("a", DataType::Int64)]);
     let text = schema(vec![nullable("a", DataType::Utf8)]);
     let of = |value| rows(&small, vec![Arc::new(Int32Array::from(vec![value]))]);
-    let mut saved = job(vec![("same", of(1)), ("wider", of(2)), ("other", of(3)), ("gone", of(4))]);
+    let mut saved = job(vec![
+        ("same", of(1)),
+        ("wider", of(2)),
+        ("other", of(3)),
+        ("gone", of(4)),
+    ]);
     let mut sink = StateSnapshot::default();
     sink.insert_json("prepared", &Vec::<i64>::new()).unwrap();
     saved.operators.insert("sink-gone".to_string(), sink);
@@ -206,7 +290,11 @@ fn the_report_tells_what_becomes_of_each_operator_and_losses_must_be_allowed() {
         .iter()
         .map(|operator| operator.uid.as_str())
         .collect();
-    assert_eq!(fates, ["same", "wider", "other", "new", "gone"], "a sink that owes nothing is no loss");
+    assert_eq!(
+        fates,
+        ["same", "wider", "other", "new", "gone"],
+        "a sink that owes nothing is no loss"
+    );
     let shown = report.to_string();
     for part in [
         "kept           Operator same [same]: 1 row,",
@@ -221,7 +309,10 @@ fn the_report_tells_what_becomes_of_each_operator_and_losses_must_be_allowed() {
     }
     assert!(!report.is_unchanged());
     let error = report.refuse_losses(false).unwrap_err().to_string();
-    assert!(error.contains("dropped        gone") && error.contains("incompatible   Operator other"), "{error}");
+    assert!(
+        error.contains("dropped        gone") && error.contains("incompatible   Operator other"),
+        "{error}"
+    );
     assert!(error.contains("--allow-dropped-state"), "{error}");
     report.refuse_losses(true).unwrap();
 

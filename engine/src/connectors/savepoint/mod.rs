@@ -69,7 +69,11 @@ fn check_columns(descriptor: &TableDescriptor, table: &TableFacts) -> Result<()>
     };
     for field in &descriptor.projected().fields {
         if schema.column_with_name(&field.name).is_none() {
-            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let names: Vec<&str> = schema
+                .fields()
+                .iter()
+                .map(|field| field.name().as_str())
+                .collect();
             return Err(Error::user(format!(
                 "table \"{}\": the state has no column \"{}\"",
                 descriptor.name, field.name

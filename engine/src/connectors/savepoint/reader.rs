@@ -80,7 +80,10 @@ impl SourceReader for StateReader {
     fn add_splits(&mut self, splits: Vec<SplitState>) -> Result<()> {
         for split in splits {
             let position = serde_json::from_value(split.position).map_err(|error| {
-                Error::external(format!("the position of {} cannot be read: {error}", split.id))
+                Error::external(format!(
+                    "the position of {} cannot be read: {error}",
+                    split.id
+                ))
             })?;
             self.pieces.push_back(Piece {
                 id: split.id,

@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StructArray,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StructArray};
 use arrow::datatypes::{DataType, Field as ArrowField, Int64Type};
 
 use super::accumulator::{Accumulator, AggregateRows};
@@ -184,17 +182,28 @@ impl AggregateSetSpec {
         for call in &self.plain {
             let text = self.text_of(call);
             let parts = partial_types(call, self.insert_only).len();
-            names.extend(part_names(call, parts).iter().map(|part| format!("{text}{part}")));
+            names.extend(
+                part_names(call, parts)
+                    .iter()
+                    .map(|part| format!("{text}{part}")),
+            );
         }
         names.extend(self.distinct.iter().map(|set| self.text_of_set(set)));
-        let types = self.partial_fields().into_iter().map(|field| field.logical_type);
+        let types = self
+            .partial_fields()
+            .into_iter()
+            .map(|field| field.logical_type);
         let sets = self.distinct.iter().map(|set| self.state_type(set));
         let plain = types.take(names.len() - self.distinct.len());
         let fields = plain.chain(sets).zip(names).enumerate();
         let is_rows = |index: usize| index == 0 && self.track_rows && !self.insert_only;
         fields
             .map(|(index, (logical_type, name))| {
-                let part = if is_rows(index) { ROWS_PART } else { AGGREGATE_PART };
+                let part = if is_rows(index) {
+                    ROWS_PART
+                } else {
+                    AGGREGATE_PART
+                };
                 logical_type
                     .to_arrow_field(&name)
                     .with_metadata([(STATE_PART.to_string(), part.to_string())].into())
@@ -216,7 +225,10 @@ impl AggregateSetSpec {
     }
 
     fn text_of_set(&self, set: &DistinctSpec) -> String {
-        let arguments = set.arguments.iter().map(|column| self.column_texts[*column].as_str());
+        let arguments = set
+            .arguments
+            .iter()
+            .map(|column| self.column_texts[*column].as_str());
         let arguments = arguments.collect::<Vec<_>>().join(", ");
         let nulls = if set.takes_nulls { " WITH NULLS" } else { "" };
         format!("DISTINCT {arguments}{nulls}")

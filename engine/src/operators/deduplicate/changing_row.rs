@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray, Int64Array};
 use arrow::buffer::ScalarBuffer;
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use super::{DeduplicateChangelog, DeduplicateSpec, EXPIRY, ROWS};
 use crate::error::Result;
 use crate::operators::expiry::Sweep;
-use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::row_bundle::{BundleEvent, RowBundle};
 use crate::operators::row_changes::{RowChanges, RowPlace, RowRef, equal_pairs};
@@ -313,6 +313,11 @@ impl Operator for DeduplicateChangingRowOperator {
         let mut snapshot = StateSnapshot::default();
         snapshot.insert_keyed(ROWS, batches);
         Ok(snapshot)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let notes = [(EXPIRY, DataType::Int64)];
+        vec![(ROWS.to_string(), keyed_schema(&notes, self.rows.schema()))]
     }
 
     fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

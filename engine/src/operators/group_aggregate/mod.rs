@@ -190,7 +190,11 @@ impl GroupAggregateOperator {
 
     /// Names the columns of snapshots by what the columns of the rows hold, so that another query finds them again.
     pub fn with_column_texts(mut self, texts: &[String]) -> Self {
-        self.key_names = self.grouping.iter().map(|key| texts[*key].clone()).collect();
+        self.key_names = self
+            .grouping
+            .iter()
+            .map(|key| texts[*key].clone())
+            .collect();
         self.states.spec = self.states.spec.with_column_texts(texts);
         self
     }

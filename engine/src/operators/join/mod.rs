@@ -404,6 +404,10 @@ impl Operator for JoinOperator {
         self.state.snapshot(ctx, &STATES)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        self.state.state_schema(&STATES)
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.state.restore(ctx, snapshot, &STATES)
     }

@@ -34,6 +34,17 @@ impl KeyedSides {
         Ok(snapshot)
     }
 
+    /// The columns of each side's table.
+    pub(in crate::operators) fn state_schema(
+        &self,
+        names: &[impl AsRef<str>],
+    ) -> Vec<(String, SchemaRef)> {
+        let sides = names.iter().zip(&self.sides);
+        sides
+            .map(|(name, side)| (name.as_ref().to_string(), snapshot_schema(side)))
+            .collect()
+    }
+
     fn tables(&self, ctx: &Context, side: &Side) -> Result<Vec<RecordBatch>> {
         let schema = snapshot_schema(side);
         let mut tables = Vec::new();

@@ -235,6 +235,10 @@ impl Operator for MultiJoinOperator {
         self.state.snapshot(ctx, &self.names)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        self.state.state_schema(&self.names)
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.state.restore(ctx, snapshot, &self.names)
     }

@@ -495,16 +495,22 @@ impl Reading<'_> {
             inputs: vec![&below],
         };
         let shown = found.attributes(&scope).into_iter();
-        let shown: Vec<String> = shown.map(|(name, value)| format!("{name}={value}")).collect();
+        let shown: Vec<String> = shown
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         let keys = typed(&found.partition_by, &input.columns, self.input_schema(0));
-        let (keys_shown, measures) = (listed(&found.partition_by, &input.columns), found.measures.len());
+        let (keys_shown, measures) = (
+            listed(&found.partition_by, &input.columns),
+            found.measures.len(),
+        );
         let mut columns: Vec<String> = found
             .partition_by
             .iter()
             .map(|key| input.columns[*key].clone())
             .collect();
         let pattern = shortened(format!("{keys_shown} {}", shown.join(" ")));
-        columns.extend((0..measures).map(|measure| shortened(format!("MATCH({pattern}).{measure}"))));
+        columns
+            .extend((0..measures).map(|measure| shortened(format!("MATCH({pattern}).{measure}"))));
         self.making(&[&keys, &shown.join("\u{1f}")], columns)
     }
 
@@ -521,7 +527,11 @@ impl Reading<'_> {
     /// The equalities of a join, with their types.
     fn equalities(&self, keys: &[JoinKey]) -> String {
         let side = |position: usize, columns: &[usize]| {
-            typed(columns, &self.input(position).columns, self.input_schema(position))
+            typed(
+                columns,
+                &self.input(position).columns,
+                self.input_schema(position),
+            )
         };
         let left: Vec<usize> = keys.iter().map(|key| key.left).collect();
         let right: Vec<usize> = keys.iter().map(|key| key.right).collect();
@@ -562,7 +572,9 @@ impl Reading<'_> {
     }
 
     fn multi_join(&self, join: &MultiJoinNode) -> Lineage {
-        let names: Vec<String> = (1..=join.inputs.len()).map(|number| format!("${number}")).collect();
+        let names: Vec<String> = (1..=join.inputs.len())
+            .map(|number| format!("${number}"))
+            .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let columns = self.joined_columns(&names);
         let mut facts = Vec::new();
@@ -573,7 +585,10 @@ impl Reading<'_> {
         }
         for level in &join.levels {
             let condition = optional(level.condition.as_ref(), &columns);
-            facts.push(format!("{:?} {:?} {condition}", level.kind, level.joined_to));
+            facts.push(format!(
+                "{:?} {:?} {condition}",
+                level.kind, level.joined_to
+            ));
         }
         let facts: Vec<&str> = facts.iter().map(String::as_str).collect();
         self.making(&facts, columns)

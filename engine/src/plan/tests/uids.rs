@@ -29,7 +29,9 @@ fn plan_of(sql: &str, options: &[(&str, &str)]) -> ExecPlan {
 fn uids_with(sql: &str, word: &str, options: &[(&str, &str)]) -> Vec<String> {
     let plan = plan_of(sql, options);
     let uids = plan.nodes.iter().map(|node| node.uid.clone());
-    let uids: Vec<String> = uids.filter(|uid| uid.starts_with(&format!("{word}-"))).collect();
+    let uids: Vec<String> = uids
+        .filter(|uid| uid.starts_with(&format!("{word}-")))
+        .collect();
     assert!(!uids.is_empty(), "{sql} has a {word}");
     uids
 }
@@ -47,7 +49,10 @@ fn check_kept(word: &str, before: &str, after: &[&str]) {
 fn check_changed(word: &str, before: &str, after: &[&str]) {
     let before = uids(before, word);
     for after in after {
-        assert!(uids(after, word).iter().all(|uid| !before.contains(uid)), "{after}");
+        assert!(
+            uids(after, word).iter().all(|uid| !before.contains(uid)),
+            "{after}"
+        );
     }
 }
 
@@ -55,27 +60,35 @@ const SUMS: &str = "SELECT k, SUM(v) FROM t GROUP BY k";
 
 #[test]
 fn a_group_aggregation_keeps_its_name_when_aggregates_or_columns_come_and_go() {
-    check_kept("group-aggregate", SUMS, &[
-        "SELECT k, SUM(v), COUNT(*), MAX(w) FROM t GROUP BY k",
-        "SELECT k, COUNT(DISTINCT j) FROM t GROUP BY k",
-        "SELECT k AS other, SUM(v) + 1 AS total FROM t GROUP BY k",
-        "SELECT key, SUM(v * 2) FROM (SELECT v, k AS key, ts FROM t) GROUP BY key",
-        "SELECT * FROM (SELECT k, SUM(v) AS s FROM t GROUP BY k) WHERE s > 10",
-        "SELECT k, SUM(v) FILTER (WHERE j > 1) FROM t GROUP BY k",
-        "SELECT k, SUM(v) FROM t /*+ OPTIONS('changelog-mode' = 'insert-only') */ GROUP BY k",
-    ]);
+    check_kept(
+        "group-aggregate",
+        SUMS,
+        &[
+            "SELECT k, SUM(v), COUNT(*), MAX(w) FROM t GROUP BY k",
+            "SELECT k, COUNT(DISTINCT j) FROM t GROUP BY k",
+            "SELECT k AS other, SUM(v) + 1 AS total FROM t GROUP BY k",
+            "SELECT key, SUM(v * 2) FROM (SELECT v, k AS key, ts FROM t) GROUP BY key",
+            "SELECT * FROM (SELECT k, SUM(v) AS s FROM t GROUP BY k) WHERE s > 10",
+            "SELECT k, SUM(v) FILTER (WHERE j > 1) FROM t GROUP BY k",
+            "SELECT k, SUM(v) FROM t /*+ OPTIONS('changelog-mode' = 'insert-only') */ GROUP BY k",
+        ],
+    );
 }
 
 #[test]
 fn a_group_aggregation_of_other_rows_or_keys_is_another_one() {
-    check_changed("group-aggregate", SUMS, &[
-        "SELECT k, SUM(v) FROM t WHERE j > 1 GROUP BY k",
-        "SELECT j, SUM(v) FROM t GROUP BY j",
-        "SELECT k, j, SUM(v) FROM t GROUP BY k, j",
-        "SELECT UPPER(k), SUM(v) FROM t GROUP BY UPPER(k)",
-        "SELECT k, SUM(x) FROM u GROUP BY k",
-        "SELECT SUM(v) FROM t",
-    ]);
+    check_changed(
+        "group-aggregate",
+        SUMS,
+        &[
+            "SELECT k, SUM(v) FROM t WHERE j > 1 GROUP BY k",
+            "SELECT j, SUM(v) FROM t GROUP BY j",
+            "SELECT k, j, SUM(v) FROM t GROUP BY k, j",
+            "SELECT UPPER(k), SUM(v) FROM t GROUP BY UPPER(k)",
+            "SELECT k, SUM(x) FROM u GROUP BY k",
+            "SELECT SUM(v) FROM t",
+        ],
+    );
 }
 
 #[test]
@@ -86,10 +99,25 @@ fn how_a_plan_runs_is_no_part_of_the_names() {
         ("table.exec.mini-batch.size", "100"),
         ("table.exec.mini-batch.allow-latency", "1 s"),
     ];
-    for options in [&mini_batch[..], &[("parallelism.default", "4")], &[("table.exec.state.ttl", "1 h")]] {
-        assert_eq!(uids_with(SUMS, "group-aggregate", options), one, "{options:?}");
+    for options in [
+        &mini_batch[..],
+        &[("parallelism.default", "4")],
+        &[("table.exec.state.ttl", "1 h")],
+    ] {
+        assert_eq!(
+            uids_with(SUMS, "group-aggregate", options),
+            one,
+            "{options:?}"
+        );
     }
-    let two_phases = [&mini_batch[..], &[("parallelism.default", "4"), ("table.optimizer.agg-phase-strategy", "TWO_PHASE")]].concat();
+    let two_phases = [
+        &mini_batch[..],
+        &[
+            ("parallelism.default", "4"),
+            ("table.optimizer.agg-phase-strategy", "TWO_PHASE"),
+        ],
+    ]
+    .concat();
     assert_eq!(uids_with(SUMS, "group-aggregate", &two_phases), one);
 }
 
@@ -102,7 +130,10 @@ fn another_insert_leaves_the_names_alone() {
         let alone = uids(first, word);
         for both in [set(&[first, second]), set(&[second, first])] {
             let both = uids(&both, word);
-            assert!(alone.iter().all(|uid| both.contains(uid)), "{word}: {alone:?} {both:?}");
+            assert!(
+                alone.iter().all(|uid| both.contains(uid)),
+                "{word}: {alone:?} {both:?}"
+            );
             assert_eq!(both.len(), 2, "{word}");
         }
     }
@@ -111,13 +142,25 @@ fn another_insert_leaves_the_names_alone() {
 #[test]
 fn sources_and_sinks_are_named_after_their_tables() {
     for word in ["source", "sink"] {
-        check_kept(word, "INSERT INTO a SELECT k, SUM(v) FROM t GROUP BY k", &[
-            "INSERT INTO a SELECT k, v FROM t",
-            "INSERT INTO a SELECT UPPER(k), MAX(j) FROM t WHERE w > 1 GROUP BY UPPER(k)",
-        ]);
+        check_kept(
+            word,
+            "INSERT INTO a SELECT k, SUM(v) FROM t GROUP BY k",
+            &[
+                "INSERT INTO a SELECT k, v FROM t",
+                "INSERT INTO a SELECT UPPER(k), MAX(j) FROM t WHERE w > 1 GROUP BY UPPER(k)",
+            ],
+        );
     }
-    check_changed("sink", "INSERT INTO a SELECT k, v FROM t", &["INSERT INTO b SELECT k, v FROM t"]);
-    check_changed("source", "INSERT INTO a SELECT k, v FROM t", &["INSERT INTO a SELECT k, x FROM u"]);
+    check_changed(
+        "sink",
+        "INSERT INTO a SELECT k, v FROM t",
+        &["INSERT INTO b SELECT k, v FROM t"],
+    );
+    check_changed(
+        "source",
+        "INSERT INTO a SELECT k, v FROM t",
+        &["INSERT INTO a SELECT k, x FROM u"],
+    );
 }
 
 #[test]
@@ -153,12 +196,25 @@ fn windows_keep_their_names_when_aggregates_change_and_not_when_windows_do() {
 
 #[test]
 fn joins_keep_their_names_when_columns_are_added() {
-    let join = |select: &str, more: &str| format!("SELECT {select} FROM t JOIN u ON t.k = u.k {more}");
+    let join =
+        |select: &str, more: &str| format!("SELECT {select} FROM t JOIN u ON t.k = u.k {more}");
     let before = join("t.v, u.x", "");
-    check_kept("join", &before, &[&join("t.v, u.x, u.y, t.w", ""), &join("u.x AS a, t.v AS b", "")]);
-    let filtered = "SELECT t.v, u.x FROM t JOIN (SELECT * FROM u WHERE x > 1) u ON t.k = u.k".to_string();
+    check_kept(
+        "join",
+        &before,
+        &[
+            &join("t.v, u.x, u.y, t.w", ""),
+            &join("u.x AS a, t.v AS b", ""),
+        ],
+    );
+    let filtered =
+        "SELECT t.v, u.x FROM t JOIN (SELECT * FROM u WHERE x > 1) u ON t.k = u.k".to_string();
     let left = "SELECT t.v, u.x FROM t LEFT JOIN u ON t.k = u.k".to_string();
-    check_changed("join", &before, &[&filtered, &left, &join("t.v, u.x", "AND t.v > u.x")]);
+    check_changed(
+        "join",
+        &before,
+        &[&filtered, &left, &join("t.v, u.x", "AND t.v > u.x")],
+    );
 }
 
 #[test]
@@ -168,10 +224,20 @@ fn ranks_and_deduplication_are_named_by_keys_and_order() {
             "SELECT {columns} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {order}) AS n FROM t) WHERE n = 1"
         )
     };
-    check_kept("deduplicate", &first("k, v", "ts ASC"), &[&first("k, v, w", "ts ASC")]);
-    check_changed("deduplicate", &first("k, v", "ts ASC"), &[&first("k, v", "ts DESC")]);
+    check_kept(
+        "deduplicate",
+        &first("k, v", "ts ASC"),
+        &[&first("k, v, w", "ts ASC")],
+    );
+    check_changed(
+        "deduplicate",
+        &first("k, v", "ts ASC"),
+        &[&first("k, v", "ts DESC")],
+    );
     let top = |columns: &str, n: usize| {
-        format!("SELECT {columns} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS n FROM t) WHERE n <= {n}")
+        format!(
+            "SELECT {columns} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS n FROM t) WHERE n <= {n}"
+        )
     };
     check_kept("rank", &top("k, v", 3), &[&top("k, v, w", 3)]);
     check_changed("rank", &top("k, v", 3), &[&top("k, v", 5)]);
@@ -183,8 +249,14 @@ fn the_names_are_these() {
     let named = |sql: &str, word: &str| uids(sql, word).join(" ");
     assert_eq!(named(SUMS, "group-aggregate"), GOLDEN_GROUP);
     assert_eq!(named(SUMS, "source"), GOLDEN_SOURCE);
-    assert_eq!(named("INSERT INTO a SELECT k, v FROM t", "sink"), GOLDEN_SINK);
-    assert_eq!(named("SELECT t.v, u.x FROM t JOIN u ON t.k = u.k", "join"), GOLDEN_JOIN);
+    assert_eq!(
+        named("INSERT INTO a SELECT k, v FROM t", "sink"),
+        GOLDEN_SINK
+    );
+    assert_eq!(
+        named("SELECT t.v, u.x FROM t JOIN u ON t.k = u.k", "join"),
+        GOLDEN_JOIN
+    );
 }
 
 const GOLDEN_GROUP: &str = "?";
@@ -204,6 +276,10 @@ fn states_of_aggregates_are_named_by_what_they_compute_in_terms_of_tables() {
     let columns = &lineages[group.id.0].columns;
     assert_eq!(columns[0], "UPPER(k)");
     assert_eq!(columns[1], "SUM((v * 2))");
-    assert!(columns[2].starts_with("COUNT(DISTINCT j) FILTER "), "{}", columns[2]);
+    assert!(
+        columns[2].starts_with("COUNT(DISTINCT j) FILTER "),
+        "{}",
+        columns[2]
+    );
     assert!(columns[2].contains("(v > 3)"), "{}", columns[2]);
 }

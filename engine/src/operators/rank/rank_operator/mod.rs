@@ -536,6 +536,10 @@ impl<K: RankKey> Operator for RankOperator<K> {
         self.snapshot(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        self.kept_columns()
+    }
+
     fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.restore(&snapshot)
     }

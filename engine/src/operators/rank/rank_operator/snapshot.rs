@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch, UInt64Array};
-use arrow::datatypes::{Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
 
 use super::super::ranked_rows::RankedRow;
 use super::super::sort_order::RankKey;
@@ -11,7 +11,7 @@ use super::super::{EXPIRY, RankEnd};
 use super::{RankOperator, Slot, tie};
 use crate::error::Result;
 use crate::operators::Context;
-use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::partition_table::at;
 use crate::state::StateSnapshot;
 
@@ -40,6 +40,16 @@ impl<K: RankKey> RankOperator<K> {
             snapshot.insert_keyed(ENDS, self.snapshot_ends(ctx)?);
         }
         Ok(snapshot)
+    }
+
+    /// The columns of the rows that are held.
+    pub(super) fn kept_columns(&self) -> Vec<(String, SchemaRef)> {
+        let notes = [
+            ("arrival", DataType::UInt64),
+            ("end", DataType::Int64),
+            (EXPIRY, DataType::Int64),
+        ];
+        vec![(ROWS.to_string(), keyed_schema(&notes, self.rows.schema()))]
     }
 
     pub(super) fn restore(&mut self, snapshot: &StateSnapshot) -> Result<()> {
