@@ -37,6 +37,7 @@ pub mod runtime;
 
 pub mod environment;
 
+pub mod planted;
 pub mod testing;
 
 pub use config::SessionConfig;

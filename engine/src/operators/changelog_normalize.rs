@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::bundle::Bundle;
 use super::row_equality::equal_rows;
-use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
+use super::{Context, Flow, InputIndex, KeySet, KeyedState, Operator, Output, key_hashes};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, RowContext};
 use crate::state::{KeyedRows, StateSnapshot, TimeToLive};
@@ -370,19 +370,59 @@ impl Operator for ChangelogNormalizeOperator {
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         debug_assert!(self.bundled.is_empty(), "a bundle is flushed at a barrier");
-        let mut snapshot = StateSnapshot::default();
-        let max_parallelism = ctx.subtask().max_parallelism;
-        let rows = self.rows.snapshot(max_parallelism, ctx.processing_time())?;
-        snapshot.insert_keyed(STATE, rows);
-        Ok(snapshot)
+        self.snapshot_keyed(ctx)
     }
 
     fn state_schema(&self) -> Vec<(String, SchemaRef)> {
         vec![(STATE.to_string(), self.rows.snapshot_schema())]
     }
 
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+fn one_table(rows: Vec<RecordBatch>) -> StateSnapshot {
+    let mut snapshot = StateSnapshot::default();
+    snapshot.insert_keyed(STATE, rows);
+    snapshot
+}
+
+impl KeyedState for ChangelogNormalizeOperator {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        self.rows.key()
+    }
+
+    fn snapshot_keyed(&mut self, ctx: &Context) -> Result<StateSnapshot> {
+        Ok(one_table(self.rows.snapshot(ctx.processing_time())?))
+    }
+
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         self.rows.restore(snapshot.batches(STATE))
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.scratch = Vec::new();
+        self.rows.clear()
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.rows.size_bytes() + self.scratch.capacity() * size_of::<u32>()
+    }
+
+    fn export_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let hashes = keys.iter().copied();
+        Ok(one_table(self.rows.export(hashes, ctx.processing_time())?))
+    }
+
+    fn evict_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.export_keyed(ctx, keys)?;
+        self.rows.take_out(keys.iter().copied())?;
+        Ok(gone)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rows of a keyed state in a snapshot: the key group of each, what else is known of it, then its columns.
+//! Rows of a keyed state in a snapshot: the hash of each row's key, what else is known of it, then its columns.
 
 use std::sync::Arc;
 
@@ -13,19 +13,16 @@ pub(super) const SNAPSHOT_ROWS: usize = 8192;
 
 /// A batch for a keyed table of a snapshot; `hashes` are those of the keys.
 pub(super) fn keyed_batch(
-    hashes: &[u64],
-    max_parallelism: u16,
+    hashes: Vec<u64>,
     notes: &[(&str, ArrayRef)],
     rows: &RecordBatch,
 ) -> Result<RecordBatch> {
-    let groups = hashes.iter().map(|hash| *hash);
-    let groups = UInt64Array::from_iter_values(groups);
     let mut fields = vec![Arc::new(Field::new(
         KEY_HASH_COLUMN,
         DataType::UInt64,
         false,
     ))];
-    let mut columns: Vec<ArrayRef> = vec![Arc::new(groups)];
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(hashes))];
     for (name, note) in notes {
         fields.push(Arc::new(Field::new(*name, note.data_type().clone(), true)));
         columns.push(note.clone());

@@ -5,6 +5,9 @@
 //! operator answers as if all of it had been there, provided that the state of a key is there whenever a row of the key
 //! comes and whenever time makes the key act ([`KeyedState::due`]).
 
+#[cfg(test)]
+pub(super) mod conformance;
+
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use hashbrown::HashSet;
@@ -17,8 +20,7 @@ use crate::stream::CheckpointId;
 /// Hashes of keys.
 pub type KeySet = HashSet<u64, nohash::BuildNoHash>;
 
-/// The name of the column that says when a row is forgotten, in milliseconds of processing time; `i64::MAX`: never.
-pub const EXPIRY_COLUMN: &str = "$expiry";
+pub use crate::state::EXPIRY_COLUMN;
 
 /// What makes a key act without a row of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,12 +108,20 @@ pub trait KeyedState {
         false
     }
 
-    /// Begins to note which keys change; called once where [`KeyedState::tracks_changes`].
+    /// From now on the operator remembers which keys change, if it can. Until this is called it need not.
     fn track_changes(&mut self) {}
 
-    /// The keys that changed since this was called last.
+    /// The keys that changed since this was called last, or since [`KeyedState::track_changes`]; those that have gone and those that were
+    /// evicted in between are among them. Some may come twice.
     fn take_changed(&mut self) -> Vec<u64> {
         Vec::new()
+    }
+
+    /// The same as [`KeyedState::take_changed`] with the state of these keys as far as it is here: a snapshot whose `changed` are the
+    /// keys. `None` where the operator is no faster at it than [`KeyedState::export_keyed`].
+    fn export_changed(&mut self, ctx: &Context) -> Result<Option<StateSnapshot>> {
+        let _ = ctx;
+        Ok(None)
     }
 }
 

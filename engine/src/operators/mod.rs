@@ -33,6 +33,7 @@ mod rank;
 mod row_bundle;
 mod row_changes;
 mod row_equality;
+mod row_timers;
 mod session_window;
 mod sink;
 mod sink_upsert_materializer;

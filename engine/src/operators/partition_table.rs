@@ -6,7 +6,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::key_hashes;
 use crate::error::Result;
-use crate::state::{GroupTable, Groups};
+use crate::operators::keyed_state::KeySet;
+use crate::state::{GroupTable, Groups, all_but};
 use crate::stream::{ChangelogBatch, hash_columns};
 use crate::types::Schema;
 
@@ -55,6 +56,31 @@ impl PartitionTable {
         self.resolve_keys(&self.key_columns(rows), rows.num_rows())
     }
 
+    /// The partitions with these hashes of their keys, ascending.
+    pub(super) fn ids_of(&self, keys: &KeySet) -> Vec<u32> {
+        self.table.ids_of(keys.iter().copied())
+    }
+
+    /// The partitions with other hashes, ascending.
+    pub(super) fn ids_but(&self, keys: &KeySet) -> Vec<u32> {
+        all_but(&self.ids_of(keys), self.len())
+    }
+
+    /// All partitions.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        (0..self.len() as u32).collect()
+    }
+
+    /// The columns of the key.
+    pub(super) fn keys(&self) -> &[usize] {
+        &self.keys
+    }
+
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.table.size_bytes()
+    }
+
     /// The partitions of keys.
     pub(super) fn resolve_keys(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<u32>> {
         let hashes = hash_columns(keys, rows)?;
@@ -71,12 +97,12 @@ impl PartitionTable {
         Ok(RecordBatch::try_new_with_options(schema, keys, &options)?)
     }
 
-    /// Forgets all partitions but these, which get the numbers of their places here.
+    /// Forgets all partitions but these, given ascending, which get the numbers of their places here.
     pub(super) fn keep(&mut self, ids: &[u32]) -> Result<()> {
-        let keys = self.key_rows(ids)?;
-        self.table = GroupTable::new(&self.key_types)?;
-        if !ids.is_empty() {
-            self.resolve_keys(keys.columns(), ids.len())?;
+        if ids.is_empty() {
+            self.table = GroupTable::new(&self.key_types)?;
+        } else {
+            self.table.keep(ids);
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{Context, Flow, InputIndex, Operator, Output, Subtask};
 use crate::connectors::{Committable, Sink, SinkWriter};
 use crate::error::{Error, Result};
+use crate::planted::{Bug, is_planted};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, LogicalType, RowKind};
@@ -158,6 +159,12 @@ impl SinkOperator {
 
     fn prepare(&mut self, checkpoint: CheckpointId) -> Result<()> {
         let committables = self.writer.prepare_commit(checkpoint)?;
+        if is_planted(Bug::CommitTooEarly) {
+            self.sink.commit(&committables)?;
+        }
+        if is_planted(Bug::PreparedForgotten) {
+            self.prepared.clear();
+        }
         if !committables.is_empty() {
             self.prepared.push(Prepared {
                 checkpoint,
@@ -245,7 +252,7 @@ impl Operator for SinkOperator {
             .into_iter()
             .flat_map(|prepared| prepared.committables)
             .collect();
-        if !committables.is_empty() {
+        if !committables.is_empty() && !is_planted(Bug::CommitSkippedAtRestore) {
             self.sink.commit(&committables)?;
         }
         self.writer.discard_uncommitted()

@@ -14,6 +14,7 @@ use crate::connectors::source::PollRequest;
 use crate::connectors::{SourcePoll, SourceReader, SplitState};
 use crate::error::{Error, Result};
 use crate::expr::{CompiledExpression, RowContext};
+use crate::planted::{Bug, is_planted};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, StreamElement, WatermarkStatus, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime, RowKinds};
@@ -249,12 +250,20 @@ impl SourceOperator {
             Some(own) if same => vec![own.clone()],
             _ => states,
         };
-        self.watermarks.restore_combined(slowest(&mine));
+        if !is_planted(Bug::SourceWatermarkForgotten) {
+            self.watermarks.restore_combined(slowest(&mine));
+        }
         let mut splits: BTreeMap<String, _> = BTreeMap::new();
         for state in mine {
             let mut generators = state.watermarks.splits;
             splits.extend(state.splits.into_iter().map(|split| {
-                let generator = generators.remove(&split.id);
+                let mut generator = generators.remove(&split.id);
+                if is_planted(Bug::SourceWatermarkForgotten) {
+                    generator = None;
+                }
+                if let Some(generator) = &mut generator {
+                    generator.idle &= !is_planted(Bug::IdleForgotten);
+                }
                 (split.id.clone(), (split, generator))
             }));
         }

@@ -45,14 +45,30 @@ pub(super) fn row_times(rows: &RecordBatch, column: usize) -> Result<ScalarBuffe
     Ok(times.values().clone())
 }
 
-/// The number of each row's key; `None` where a NULL keeps it from being equal to anything.
+/// The number of each row's key.
+pub(super) struct KeyNumbers {
+    /// A number for each row, so that whatever is kept belongs to a key.
+    pub(super) numbers: Vec<u32>,
+    /// Where a NULL keeps the key from being equal to anything.
+    nulls: Option<NullBuffer>,
+}
+
+impl KeyNumbers {
+    /// The key of a row that may be equal to another one's.
+    pub(super) fn joining(&self, row: usize) -> Option<u32> {
+        let joins = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        joins.then(|| self.numbers[row])
+    }
+}
+
+/// Numbers the keys of rows.
 pub(super) fn key_numbers(
     table: &mut GroupTable,
     rows: &RecordBatch,
     keys: &[usize],
     null_safe: &[bool],
     hashes: &[u64],
-) -> Result<Vec<Option<u32>>> {
+) -> Result<KeyNumbers> {
     let columns: Vec<ArrayRef> = keys.iter().map(|key| rows.column(*key).clone()).collect();
     let mut numbers = Vec::with_capacity(rows.num_rows());
     table.resolve(&columns, hashes, &mut numbers)?;
@@ -63,9 +79,5 @@ pub(super) fn key_numbers(
         .fold(None, |all, (column, _)| {
             NullBuffer::union(all.as_ref(), column.logical_nulls().as_ref())
         });
-    let has_key = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-    let numbered = numbers.into_iter().enumerate();
-    Ok(numbered
-        .map(|(row, number)| has_key(row).then_some(number))
-        .collect())
+    Ok(KeyNumbers { numbers, nulls })
 }

@@ -77,11 +77,12 @@ impl WatermarkQueue {
         }
     }
 
-    /// Plans a watermark, and those noted before it.
+    /// Plans a watermark, and those noted before it. One that has fired fires again, for keys that have been brought back since.
     pub(super) fn watermark(&mut self, watermark: EventTime, work: &mut VecDeque<TimedWork>) {
         self.note(watermark);
-        if !self.pending.is_empty() {
-            work.push_back(TimedWork::Fire(std::mem::take(&mut self.pending)));
+        if self.pending.is_empty() {
+            self.pending.push(watermark);
         }
+        work.push_back(TimedWork::Fire(std::mem::take(&mut self.pending)));
     }
 }

@@ -13,9 +13,9 @@ use arrow::array::{
     UInt32Array,
 };
 use arrow::compute;
-use arrow::datatypes::{SchemaRef, TimestampMillisecondType};
+use arrow::datatypes::{Int64Type, SchemaRef, TimestampMillisecondType};
 
-use super::{Context, Flow, LateRows, Output, key_hashes};
+use super::{Context, DueTime, Flow, LateRows, Output, key_hashes};
 use crate::error::Result;
 use crate::state::{GroupTable, RowStore, StateBackend};
 use crate::stream::{ChangelogBatch, WatermarkSteps};
@@ -137,14 +137,58 @@ impl WindowBuffer {
     }
 
     /// All rows, for a snapshot.
-    pub(super) fn snapshot(&self, ctx: &Context) -> Result<Vec<RecordBatch>> {
-        self.rows.snapshot(ctx.subtask().max_parallelism)
+    pub(super) fn snapshot(&self) -> Result<Vec<RecordBatch>> {
+        self.rows.snapshot()
     }
 
-    /// Adds the rows of snapshots.
-    pub(super) fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
-        self.rows.restore(batches)
+    /// Adds the rows of snapshots. Says which windows got how many rows.
+    pub(super) fn load(&mut self, batches: &[RecordBatch]) -> Result<BTreeMap<i64, usize>> {
+        self.rows.restore(batches)?;
+        let mut loaded = BTreeMap::new();
+        for batch in batches {
+            let ends = window_ends_loaded(batch);
+            for run in ends.chunk_by(|a, b| a == b) {
+                *loaded.entry(run[0]).or_default() += run.len();
+            }
+        }
+        Ok(loaded)
     }
+
+    /// Forgets all rows.
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+    }
+
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.rows.size_bytes()
+    }
+
+    /// The columns of the key.
+    pub(super) fn keys(&self) -> &[usize] {
+        &self.keys
+    }
+
+    /// By which time windows fire.
+    pub(super) fn due_time(&self) -> DueTime {
+        if self.is_event_time {
+            DueTime::Event
+        } else {
+            DueTime::Processing
+        }
+    }
+
+    /// When the window of each row of a snapshot fires.
+    pub(super) fn due(&self, rows: &RecordBatch) -> Vec<i64> {
+        let mut fire_time = Memo::new(|end| self.clock.fire_time(end));
+        let ends = window_ends_loaded(rows).iter();
+        ends.map(|end| fire_time.of(*end).millis()).collect()
+    }
+}
+
+/// The windows of rows of a snapshot.
+fn window_ends_loaded(rows: &RecordBatch) -> &[i64] {
+    rows.column(1).as_primitive::<Int64Type>().values()
 }
 
 fn window_ends(rows: &RecordBatch, column: usize) -> arrow::buffer::ScalarBuffer<i64> {

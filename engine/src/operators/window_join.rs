@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
 use super::window_buffer::{Due, FireQueue, OUTPUT_ROWS, WindowBuffer};
-use super::{Context, Flow, InputIndex, Operator, Output};
+use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, Expression, ExpressionContext, RowContext, compile};
 use crate::state::{GroupTable, StateBackend, StateSnapshot};
@@ -345,15 +345,16 @@ impl WindowJoinOperator {
         ends.min()
     }
 
-    fn fire(&mut self, window_end: i64) -> Result<FiringWindow> {
+    fn fire(&mut self, ctx: &mut Context, window_end: i64) -> Result<FiringWindow> {
         let [left, right] = &mut self.buffers;
-        FiringWindow::new(
-            [left.take(window_end)?, right.take(window_end)?],
-            &self.spec,
-        )
+        let sides = [left.take(window_end)?, right.take(window_end)?];
+        sides
+            .iter()
+            .for_each(|(_, hashes)| ctx.keys_changed(hashes));
+        FiringWindow::new(sides, &self.spec)
     }
 
-    fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
+    fn work_off(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
         loop {
             if let Some(mut window) = self.firing.take()
                 && self.emit(ctx, &mut window, out)? == Flow::Blocked
@@ -362,7 +363,7 @@ impl WindowJoinOperator {
                 return Ok(Flow::Blocked);
             }
             match self.fires.next(self.first_window()) {
-                Some(Due::Window(end)) => self.firing = Some(self.fire(end)?),
+                Some(Due::Window(end)) => self.firing = Some(self.fire(ctx, end)?),
                 Some(Due::Watermark(watermark)) => out.watermark(watermark),
                 None => return Ok(Flow::Done),
             }
@@ -479,18 +480,57 @@ impl Operator for WindowJoinOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        self.snapshot_keyed(ctx)
+    }
+
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+impl KeyedState for WindowJoinOperator {
+    fn key_columns(&self, input: InputIndex) -> &[usize] {
+        self.buffers[input.0].keys()
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
         let mut snapshot = StateSnapshot::default();
         for (name, buffer) in STATES.into_iter().zip(&self.buffers) {
-            snapshot.insert_keyed(name, buffer.snapshot(ctx)?);
+            snapshot.insert_keyed(name, buffer.snapshot()?);
         }
         Ok(snapshot)
     }
 
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         for (name, buffer) in STATES.into_iter().zip(&mut self.buffers) {
-            buffer.restore(snapshot.batches(name))?;
+            buffer.load(snapshot.batches(name))?;
         }
         Ok(())
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.buffers.iter_mut().for_each(WindowBuffer::clear);
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.buffers.iter().map(WindowBuffer::size_bytes).sum()
+    }
+
+    fn due_time(&self) -> DueTime {
+        self.buffers[0].due_time()
+    }
+
+    fn due(&self, _: &str, rows: &RecordBatch) -> Vec<i64> {
+        self.buffers[0].due(rows)
     }
 }
 

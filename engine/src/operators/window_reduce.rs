@@ -10,9 +10,9 @@ use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
 use super::window_buffer::{Due, Emission, FireQueue, WindowBuffer};
-use super::{Context, Flow, InputIndex, Operator, Output};
+use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
 use crate::error::Result;
-use crate::state::{StateBackend, StateSnapshot};
+use crate::state::{Groups, StateBackend, StateSnapshot, all_but};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime};
 use crate::window::WindowTime;
@@ -66,44 +66,53 @@ impl<R: ReduceWindow> WindowReduceOperator<R> {
         })
     }
 
-    fn grow(&mut self, window_end: i64, added: usize) -> Result<()> {
-        let size = self.sizes.entry(window_end).or_insert(WindowSize {
-            rows: 0,
-            limit: THIN_OUT_ROWS,
-        });
+    fn grow(&mut self, ctx: &mut Context, window_end: i64, added: usize) -> Result<()> {
+        let size = self.size_mut(window_end);
         size.rows += added;
         if size.rows > size.limit {
-            let rows = self.thin_out(window_end)?;
+            let rows = self.thin_out(ctx, window_end)?;
             let limit = THIN_OUT_ROWS.max(2 * rows);
             self.sizes.insert(window_end, WindowSize { rows, limit });
         }
         Ok(())
     }
 
-    fn thin_out(&mut self, window_end: i64) -> Result<usize> {
+    fn size_mut(&mut self, window_end: i64) -> &mut WindowSize {
+        self.sizes.entry(window_end).or_insert(WindowSize {
+            rows: 0,
+            limit: THIN_OUT_ROWS,
+        })
+    }
+
+    fn thin_out(&mut self, ctx: &mut Context, window_end: i64) -> Result<usize> {
         let (rows, hashes) = self.buffer.take(window_end)?;
         let kept = self.reduce.survivors(&rows, &hashes)?;
         debug_assert!(kept.is_sorted(), "rows keep their order of arrival");
+        if ctx.tracks_changed_keys() {
+            let dropped = all_but(&kept, hashes.len());
+            ctx.keys_changed(&Groups::Ids(&dropped).gather(&hashes));
+        }
         let hashes: Vec<u64> = kept.iter().map(|row| hashes[*row as usize]).collect();
         let rows = compute::take_record_batch(&rows, &UInt32Array::from(kept))?;
         self.buffer.put_back(window_end, rows, &hashes)?;
         Ok(hashes.len())
     }
 
-    fn fire(&mut self, window_end: i64) -> Result<RecordBatch> {
+    fn fire(&mut self, ctx: &mut Context, window_end: i64) -> Result<RecordBatch> {
         self.sizes.remove(&window_end);
         let (rows, hashes) = self.buffer.take(window_end)?;
+        ctx.keys_changed(&hashes);
         self.reduce.result(&rows, &hashes)
     }
 
-    fn work_off(&mut self, out: &mut Output) -> Result<Flow> {
+    fn work_off(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
         loop {
             if self.emission.emit(out) == Flow::Blocked {
                 return Ok(Flow::Blocked);
             }
             match self.fires.next(self.buffer.first_window()) {
                 Some(Due::Window(end)) => {
-                    let rows = self.fire(end)?;
+                    let rows = self.fire(ctx, end)?;
                     self.emission.start(rows);
                 }
                 Some(Due::Watermark(watermark)) => out.watermark(watermark),
@@ -123,23 +132,23 @@ impl<R: ReduceWindow> Operator for WindowReduceOperator<R> {
     ) -> Result<Flow> {
         self.fires.on_steps(&batch.steps);
         for (window_end, rows) in self.buffer.add(ctx, batch, out)? {
-            self.grow(window_end, rows)?;
+            self.grow(ctx, window_end, rows)?;
         }
         Ok(Flow::Done)
     }
 
     fn process_watermark(
         &mut self,
-        _ctx: &mut Context,
+        ctx: &mut Context,
         watermark: EventTime,
         out: &mut Output,
     ) -> Result<Flow> {
         self.fires.on_watermark(watermark);
-        self.work_off(out)
+        self.work_off(ctx, out)
     }
 
-    fn resume(&mut self, _ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        self.work_off(out)
+    fn resume(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.work_off(ctx, out)
     }
 
     fn next_processing_timer(&self) -> Option<ProcessingTime> {
@@ -148,17 +157,59 @@ impl<R: ReduceWindow> Operator for WindowReduceOperator<R> {
 
     fn on_processing_time(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
         self.fires.on_processing_time(ctx.processing_time());
-        self.work_off(out)
+        self.work_off(ctx, out)
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        self.snapshot_keyed(ctx)
+    }
+
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+impl<R: ReduceWindow> KeyedState for WindowReduceOperator<R> {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        self.buffer.keys()
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
         let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(STATE, self.buffer.snapshot(ctx)?);
+        snapshot.insert_keyed(STATE, self.buffer.snapshot()?);
         Ok(snapshot)
     }
 
-    /// Sizes of windows begin anew: they only say when to thin out.
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.buffer.restore(snapshot.batches(STATE))
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
+        for (window_end, rows) in self.buffer.load(snapshot.batches(STATE))? {
+            self.size_mut(window_end).rows += rows;
+        }
+        Ok(())
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.buffer.clear();
+        self.sizes.clear();
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.buffer.size_bytes()
+    }
+
+    fn due_time(&self) -> DueTime {
+        self.buffer.due_time()
+    }
+
+    fn due(&self, _: &str, rows: &RecordBatch) -> Vec<i64> {
+        self.buffer.due(rows)
     }
 }

@@ -3,6 +3,8 @@
 //! A node joins the chain of its input when it is its only consumer, has no other input, and the same parallelism;
 //! exchanges become edges. A scan with the computed columns and the watermark behind it is one source.
 
+mod state_backend;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,12 +16,11 @@ use super::operator_builder::OperatorBuilder;
 use crate::checkpoint::{OperatorFacts, PlanFacts};
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::operators::InputIndex;
 use crate::runtime::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId,
 };
-use crate::state::{HashMapStateBackend, StateBackend};
 
 /// The job graph of a plan. The rows of a bare SELECT go to `select_sink`.
 pub fn build_graph(
@@ -49,7 +50,7 @@ pub fn build_graph(
         .get("pipeline.name")
         .unwrap_or("volley-job")
         .to_string();
-    let backend = state_backend(config)?;
+    let backend = state_backend::state_backend(config)?;
     Ok(JobGraph {
         vertices: builder.vertices,
         edges: builder.edges,
@@ -75,17 +76,6 @@ fn plan_facts(plan: &ExecPlan, config: &SessionConfig, job: &str) -> PlanFacts {
         sql: String::new(),
         plan: explain(plan, config, ExplainDetails::default()),
         operators: operators.collect(),
-    }
-}
-
-/// The backend that `state.backend.type` names.
-fn state_backend(config: &SessionConfig) -> Result<Arc<dyn StateBackend>> {
-    match config.get("state.backend.type").unwrap_or("hashmap") {
-        "hashmap" => Ok(Arc::new(HashMapStateBackend)),
-        other => Err(
-            Error::unsupported(format!("'state.backend.type' = '{other}'"))
-                .hint("hashmap keeps keyed state in memory, rocksdb beyond it"),
-        ),
     }
 }
 

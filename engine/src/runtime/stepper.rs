@@ -3,6 +3,8 @@
 //! `volley test` and the random tests are built on it: the order in which tasks step comes from a seed, checkpoints are
 //! taken when asked for, and a "killed" job is simply dropped and built again from a snapshot.
 
+mod single_steps;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -68,14 +70,20 @@ impl DeterministicStepper {
         clock: ManualClock,
         snapshot: Option<&JobSnapshot>,
     ) -> Result<Self> {
-        let mut deployment = deploy(
-            &graph,
-            options.queue_bytes,
-            1,
-            snapshot.map(|snapshot| snapshot as &dyn SnapshotReader),
-        )?;
+        let snapshot = snapshot.map(|snapshot| snapshot as &dyn SnapshotReader);
+        Self::from_reader(graph, options, clock, snapshot)
+    }
+
+    /// Deploys a job, from whatever state can be read.
+    pub fn from_reader(
+        graph: JobGraph,
+        options: StepperOptions,
+        clock: ManualClock,
+        snapshot: Option<&dyn SnapshotReader>,
+    ) -> Result<Self> {
+        let mut deployment = deploy(&graph, options.queue_bytes, 1, snapshot)?;
         deployment.tasks.iter_mut().for_each(Task::await_answers);
-        let last = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint);
+        let last = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint());
         let mut stepper = DeterministicStepper {
             coordinator: CheckpointCoordinator::new(deployment.tasks.len(), last),
             tasks: deployment.tasks,

@@ -19,8 +19,11 @@ use crate::error::{Error, Result};
 use crate::operators::{
     Context, Flow, InputIndex, Operator, Output, SourceOperator, SourceStatus, late_rows_batch,
 };
+use crate::planted::{Bug, is_planted};
 use crate::state::StateSnapshot;
-use crate::stream::{CheckpointBarrier, CheckpointId, StreamElement, WatermarkStatus};
+use crate::stream::{
+    CheckpointBarrier, CheckpointId, KeyGroup, KeyGroupRange, StreamElement, WatermarkStatus,
+};
 use crate::types::{EventTime, ProcessingTime};
 
 /// The surroundings of one step.
@@ -282,7 +285,10 @@ impl Slot {
                 Pending::FlushBeforeIdle,
             ),
             StreamElement::Barrier(barrier) => (
-                self.operator.flush_bundle(&mut self.ctx, &mut self.out)?,
+                match is_planted(Bug::BundleNotFlushed) {
+                    true => Flow::Done,
+                    false => self.operator.flush_bundle(&mut self.ctx, &mut self.out)?,
+                },
                 Pending::FlushBeforeBarrier(barrier),
             ),
             StreamElement::End => (
@@ -382,10 +388,13 @@ impl Slot {
         };
         let mut emitted = EventTime::MIN;
         for (number, groups) in subtask.key_groups().pieces(pieces).into_iter().enumerate() {
+            let groups = with_planted_fault(groups, subtask.max_parallelism);
             let mut state = snapshot.read(&self.uid, groups, subtask.max_parallelism)?;
             if number == 0 {
                 let time = restored_time(&state, &self.ctx)?;
-                self.ctx.advance_watermark(time.watermark);
+                if !is_planted(Bug::WatermarkForgotten) {
+                    self.ctx.advance_watermark(time.watermark);
+                }
                 emitted = time.emitted;
             } else {
                 state.retain_keyed();
@@ -405,6 +414,21 @@ fn time_state(ctx: &Context, emitted: EventTime) -> TimeState {
         parallelism: subtask.parallelism,
         watermark: ctx.watermark(),
         emitted,
+    }
+}
+
+/// One group less or more where such a fault is planted.
+fn with_planted_fault(groups: KeyGroupRange, max_parallelism: u16) -> KeyGroupRange {
+    let (mut first, mut last) = (groups.first.0, groups.last.0);
+    if is_planted(Bug::KeyGroupLost) && first > 0 {
+        first = last.min(first + 1);
+    }
+    if is_planted(Bug::KeyGroupDoubled) {
+        last = (last + 1).min(max_parallelism - 1);
+    }
+    KeyGroupRange {
+        first: KeyGroup(first),
+        last: KeyGroup(last),
     }
 }
 
@@ -505,6 +529,14 @@ impl Task {
             Head::Source(source) => source.operator.notify_checkpoint_complete(),
             Head::Gate(_) => Ok(()),
         }
+    }
+
+    /// The event time of the task's operators, by their stable ids.
+    pub(crate) fn watermarks(&self) -> Vec<(String, EventTime)> {
+        let slots = self.slots.iter();
+        slots
+            .map(|slot| (slot.uid.clone(), slot.ctx.watermark()))
+            .collect()
     }
 
     /// Whether the task has ended.

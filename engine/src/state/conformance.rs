@@ -6,12 +6,40 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Ar
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 
-use super::{Groups, HashMapStateBackend, StateBackend};
+use super::{
+    Groups, HashMapStateBackend, MemoryUnitStore, RocksDbOptions, RocksDbStateBackend, StateBackend,
+};
 use crate::stream::hash_columns;
+
+mod unit_store;
 
 #[test]
 fn hashmap_conforms() {
     conforms(&HashMapStateBackend);
+    assert!(HashMapStateBackend.unit_store("a").unwrap().is_none());
+}
+
+#[test]
+fn rocksdb_conforms() {
+    let parent = tempfile::tempdir().unwrap();
+    let backend = rocksdb_in(parent.path());
+    conforms(&backend);
+    unit_store::conforms(&|| backend.unit_store("a").unwrap().unwrap());
+}
+
+#[test]
+fn the_unit_store_in_memory_conforms() {
+    unit_store::conforms(&|| Box::new(MemoryUnitStore::default()));
+}
+
+/// With so little memory that files are written and merged.
+fn rocksdb_in(parent: &std::path::Path) -> RocksDbStateBackend {
+    RocksDbStateBackend::open(RocksDbOptions {
+        local_directory: parent.to_path_buf(),
+        memory_bytes: 1 << 20,
+        ..RocksDbOptions::default()
+    })
+    .unwrap()
 }
 
 /// Runs the suite.
@@ -110,8 +138,8 @@ fn namespaces_are_taken_whole(backend: &dyn StateBackend) {
     assert_eq!((taken, hashes), (rows, vec![1, 2, 3]));
     assert_eq!(store.first_namespace(), Some(8));
     assert_eq!(
-        store.snapshot(128).unwrap()[0]
-            .column(3)
+        store.snapshot().unwrap()[0]
+            .column(2)
             .as_string::<i32>()
             .value(0),
         "a"

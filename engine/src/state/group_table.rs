@@ -61,12 +61,38 @@ impl Groups<'_> {
     }
 }
 
+/// Keeps the values at these places, ascending, and moves them together; gives memory back where much is left.
+pub(crate) fn keep_at<T>(column: &mut Vec<T>, places: &[u32]) {
+    debug_assert!(places.is_sorted(), "what is kept keeps its order");
+    for (new, old) in places.iter().enumerate() {
+        column.swap(new, *old as usize);
+    }
+    column.truncate(places.len());
+    give_back(column);
+}
+
+/// The places below `length` that are not among these, which are ascending.
+pub(crate) fn all_but(places: &[u32], length: usize) -> Vec<u32> {
+    let mut gone = places.iter().copied().peekable();
+    (0..length as u32)
+        .filter(|place| gone.next_if_eq(place).is_none())
+        .collect()
+}
+
+fn give_back<T>(column: &mut Vec<T>) {
+    if column.capacity() > column.len() + column.len() / 8 {
+        column.shrink_to(column.len() + column.len() / 16);
+    }
+}
+
 /// Keys to dense group ids.
 ///
 /// Ids stay valid until the end of the bundle of rows they were resolved for; a table in memory keeps them for its life.
 pub struct GroupTable {
     index: Index,
     keys: Keys,
+    /// Whether two keys have met that have one hash.
+    collides: bool,
 }
 
 /// The hash table proper and the hash of each group.
@@ -126,6 +152,23 @@ impl Packed {
         self.ends.push(self.bytes.len());
     }
 
+    /// Keeps the strings of these ids, ascending, and moves them together.
+    fn keep(&mut self, ids: &[u32]) {
+        let mut end = 0;
+        for (new, old) in ids.iter().enumerate() {
+            let old = *old as usize;
+            let start = if old == 0 { 0 } else { self.ends[old - 1] };
+            let stop = self.ends[old];
+            self.bytes.copy_within(start..stop, end);
+            end += stop - start;
+            self.ends[new] = end;
+        }
+        self.bytes.truncate(end);
+        self.ends.truncate(ids.len());
+        give_back(&mut self.bytes);
+        give_back(&mut self.ends);
+    }
+
     fn size_bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
@@ -163,7 +206,12 @@ fn spread(hash: u64) -> u64 {
 impl Index {
     /// The group whose slot has this tag and is the `same`, or a new one.
     #[inline]
-    fn find_or_add(&mut self, hash: u64, tag: u64, same: impl Fn(u32) -> bool) -> (u32, bool) {
+    fn find_or_add(
+        &mut self,
+        hash: u64,
+        tag: u64,
+        mut same: impl FnMut(u32) -> bool,
+    ) -> (u32, bool) {
         let spread_hash = spread(hash);
         let found = self
             .slots
@@ -226,6 +274,7 @@ impl GroupTable {
                 hashes: Vec::with_capacity(groups),
             },
             keys,
+            collides: false,
         })
     }
 
@@ -242,6 +291,71 @@ impl GroupTable {
     /// The hash of each group's key, by id; snapshots and emission need no other.
     pub fn hashes(&self) -> &[u64] {
         &self.index.hashes
+    }
+
+    /// The groups whose keys have one of these hashes, ascending. The time it takes goes with the hashes, not with the groups.
+    pub fn ids_of(&self, hashes: impl Iterator<Item = u64>) -> Vec<u32> {
+        let apart = self.group_without_slot();
+        let mut ids = Vec::with_capacity(hashes.size_hint().0);
+        for hash in hashes {
+            let has_hash = |id: &u32| self.index.hashes[*id as usize] == hash;
+            let slots = self.index.slots.iter_hash(spread(hash));
+            ids.extend(slots.map(|slot| slot.id).filter(has_hash));
+            ids.extend(apart.filter(has_hash));
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Whether two groups may have keys of one hash.
+    pub fn has_collisions(&self) -> bool {
+        let shares = |id: u32| {
+            self.ids_of(std::iter::once(self.index.hashes[id as usize]))
+                .len()
+                > 1
+        };
+        self.collides || self.group_without_slot().is_some_and(shares)
+    }
+
+    fn group_without_slot(&self) -> Option<u32> {
+        match &self.keys {
+            Keys::None => (!self.is_empty()).then_some(0),
+            Keys::Fixed { null, .. } | Keys::Text { null, .. } => *null,
+            Keys::Rows { .. } => None,
+        }
+    }
+
+    /// Forgets all groups but these, given ascending, which get the numbers of their places here. Everything else that is kept by group
+    /// follows with [`keep_at`].
+    pub fn keep(&mut self, ids: &[u32]) {
+        const GONE: u32 = u32::MAX;
+        let mut numbers = vec![GONE; self.len()];
+        for (new, old) in ids.iter().enumerate() {
+            numbers[*old as usize] = new as u32;
+        }
+        let number = |id: u32| Some(numbers[id as usize]).filter(|number| *number != GONE);
+        let Index { slots, hashes } = &mut self.index;
+        slots.retain(|slot| {
+            slot.id = numbers[slot.id as usize];
+            slot.id != GONE
+        });
+        keep_at(hashes, ids);
+        if slots.capacity() > 2 * slots.len() {
+            slots.shrink_to(0, |slot| spread(hashes[slot.id as usize]));
+        }
+        match &mut self.keys {
+            Keys::None => {}
+            Keys::Fixed { values, null, .. } => {
+                keep_at(values, ids);
+                *null = null.and_then(number);
+            }
+            Keys::Text { bytes, null, .. } => {
+                bytes.keep(ids);
+                *null = null.and_then(number);
+            }
+            Keys::Rows { bytes, .. } => bytes.keep(ids),
+        }
     }
 
     /// Bytes held.
@@ -268,7 +382,11 @@ impl GroupTable {
             self.len() + hashes.len() < u32::MAX as usize,
             "a group table holds fewer than 2^32 groups"
         );
-        let GroupTable { index, keys: own } = self;
+        let GroupTable {
+            index,
+            keys: own,
+            collides,
+        } = self;
         match own {
             Keys::None => {
                 if index.hashes.is_empty() && !hashes.is_empty() {
@@ -291,17 +409,17 @@ impl GroupTable {
                 if *data_type == DataType::Utf8 {
                     let column = keys[0].as_string::<i32>();
                     let value = |row: usize| column.value(row).as_bytes();
-                    resolve_bytes(index, bytes, null, value, nulls, hashes, ids);
+                    resolve_bytes(index, bytes, null, collides, value, nulls, hashes, ids);
                 } else {
                     let column = keys[0].as_binary::<i32>();
                     let value = |row: usize| column.value(row);
-                    resolve_bytes(index, bytes, null, value, nulls, hashes, ids);
+                    resolve_bytes(index, bytes, null, collides, value, nulls, hashes, ids);
                 }
             }
             Keys::Rows { converter, bytes } => {
                 let rows = converter.convert_columns(keys)?;
                 let value = |row: usize| rows.row(row).data();
-                resolve_bytes(index, bytes, &mut None, value, None, hashes, ids);
+                resolve_bytes(index, bytes, &mut None, collides, value, None, hashes, ids);
             }
         }
         Ok(())
@@ -373,10 +491,15 @@ fn resolve_fixed(
     }
 }
 
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of one table and of one batch"
+)]
 fn resolve_bytes<'a>(
     index: &mut Index,
     bytes: &mut Packed,
     null: &mut Option<u32>,
+    collides: &mut bool,
     value: impl Fn(usize) -> &'a [u8],
     nulls: Option<&NullBuffer>,
     hashes: &[u64],
@@ -391,7 +514,11 @@ fn resolve_bytes<'a>(
             });
         }
         let value = value(row);
-        let (id, new) = index.find_or_add(*hash, *hash, |id| bytes.get(id as usize) == value);
+        let (id, new) = index.find_or_add(*hash, *hash, |id| {
+            let same = bytes.get(id as usize) == value;
+            *collides |= !same;
+            same
+        });
         if new {
             bytes.push(value);
         }

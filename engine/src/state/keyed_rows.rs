@@ -8,9 +8,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
-use super::{GroupTable, Groups, KEY_HASH_COLUMN, RowSlab, TimeToLive};
+use super::{
+    EXPIRY_COLUMN, GroupTable, Groups, KEY_HASH_COLUMN, RowSlab, TimeToLive, keep_at, key_hashes_of,
+};
 use crate::error::Result;
-use crate::stream::KeyHashes;
 use crate::types::ProcessingTime;
 
 /// No row.
@@ -31,6 +32,9 @@ pub struct KeyedRows {
     /// At how many keys dead ones are looked for.
     clean_up_at: usize,
 }
+
+/// The columns of a snapshot in front of the rows: the hash of the key, and when it is forgotten.
+const COLUMNS: usize = 2;
 
 impl KeyedRows {
     /// No rows of this schema, named by the `key` columns.
@@ -132,32 +136,67 @@ impl KeyedRows {
 
     fn give_up_ids(&mut self) -> Result<()> {
         let living = self.living();
-        let columns = self.keys.keys(&Groups::Ids(&living))?;
-        let hashes = Groups::Ids(&living).gather(self.keys.hashes());
-        self.rows = Groups::Ids(&living).gather(&self.rows);
-        self.expiries = Groups::Ids(&living).gather(&self.expiries);
-        self.keys = key_table(self.slab.schema(), &self.key)?;
-        let mut ids = Vec::new();
-        self.keys.resolve(&columns, &hashes, &mut ids)?;
-        debug_assert!(ids.is_sorted(), "new ids come in order");
+        self.keys.keep(&living);
+        keep_at(&mut self.rows, &living);
+        keep_at(&mut self.expiries, &living);
         Ok(())
     }
 
-    /// All rows, for a snapshot: key_group, expiry, then the columns.
-    pub fn snapshot(&self, max_parallelism: u16, now: ProcessingTime) -> Result<Vec<RecordBatch>> {
-        let living: Vec<u32> = self
-            .living()
-            .into_iter()
-            .filter(|id| !TimeToLive::is_expired(self.expiries[*id as usize], now))
-            .collect();
-        let groups = living.iter().map(|id| self.keys.hashes()[*id as usize]);
+    /// Forgets everything, and gives the memory back.
+    pub fn clear(&mut self) -> Result<()> {
+        *self = KeyedRows::new(self.slab.schema().clone(), std::mem::take(&mut self.key))?;
+        Ok(())
+    }
+
+    /// The columns of the key.
+    pub fn key(&self) -> &[usize] {
+        &self.key
+    }
+
+    /// Bytes held.
+    pub fn size_bytes(&self) -> usize {
+        let by_key = self.rows.capacity() * 4 + self.expiries.capacity() * 8;
+        self.slab.size_bytes() + self.keys.size_bytes() + by_key
+    }
+
+    /// All rows, for a snapshot: the hash of the key, the expiry, then the columns.
+    pub fn snapshot(&self, now: ProcessingTime) -> Result<Vec<RecordBatch>> {
+        self.table(self.living(), now)
+    }
+
+    /// The rows of the keys with these hashes.
+    pub fn export(
+        &self,
+        hashes: impl Iterator<Item = u64>,
+        now: ProcessingTime,
+    ) -> Result<Vec<RecordBatch>> {
+        let mut ids = self.keys.ids_of(hashes);
+        ids.retain(|id| self.rows[*id as usize] != NONE);
+        self.table(ids, now)
+    }
+
+    /// Forgets the rows of the keys with these hashes. Ids do not stay valid.
+    pub fn take_out(&mut self, hashes: impl Iterator<Item = u64>) -> Result<()> {
+        let ids = self.keys.ids_of(hashes);
+        let rows = ids
+            .iter()
+            .map(|id| std::mem::replace(&mut self.rows[*id as usize], NONE));
+        let rows: Vec<u32> = rows.filter(|row| *row != NONE).collect();
+        self.slab.remove(&rows)?;
+        if self.slab.len() * 2 < self.keys.len() {
+            self.give_up_ids()?;
+        }
+        Ok(())
+    }
+
+    fn table(&self, mut ids: Vec<u32>, now: ProcessingTime) -> Result<Vec<RecordBatch>> {
+        ids.retain(|id| !TimeToLive::is_expired(self.expiries[*id as usize], now));
+        let ids = Groups::Ids(&ids);
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(groups)),
-            Arc::new(Int64Array::from(
-                Groups::Ids(&living).gather(&self.expiries),
-            )),
+            Arc::new(UInt64Array::from(ids.gather(self.keys.hashes()))),
+            Arc::new(Int64Array::from(ids.gather(&self.expiries))),
         ];
-        let rows = self.gather(&Groups::Ids(&living).gather(&self.rows))?;
+        let rows = self.gather(&ids.gather(&self.rows))?;
         columns.extend_from_slice(rows.columns());
         Ok(vec![RecordBatch::try_new(self.snapshot_schema(), columns)?])
     }
@@ -166,11 +205,10 @@ impl KeyedRows {
     pub fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
         for batch in batches {
             let expiries = batch.column(1).as_primitive::<Int64Type>().clone();
-            let columns = batch.columns()[2..].to_vec();
+            let columns = batch.columns()[COLUMNS..].to_vec();
             let rows = RecordBatch::try_new(self.slab.schema().clone(), columns)?;
-            let hashes = KeyHashes::of(&rows, &self.key)?;
             let mut ids = Vec::new();
-            self.resolve(&rows, hashes.values(), &mut ids)?;
+            self.resolve(&rows, key_hashes_of(batch), &mut ids)?;
             let numbered = ids.iter().zip(0u32..);
             let changes: Vec<_> = numbered.map(|(id, row)| (*id, Some(row))).collect();
             self.write(&rows, &changes, i64::MAX)?;
@@ -185,7 +223,7 @@ impl KeyedRows {
     pub fn snapshot_schema(&self) -> SchemaRef {
         let mut fields = vec![
             Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
-            Arc::new(Field::new("expiry", DataType::Int64, false)),
+            Arc::new(Field::new(EXPIRY_COLUMN, DataType::Int64, false)),
         ];
         fields.extend(self.slab.schema().fields().iter().cloned());
         Arc::new(ArrowSchema::new(fields))
@@ -205,6 +243,7 @@ mod tests {
     use arrow::array::StringArray;
 
     use super::*;
+    use crate::stream::KeyHashes;
 
     fn rows(keys: &[i64]) -> RecordBatch {
         let numbers: ArrayRef = Arc::new(Int64Array::from(keys.to_vec()));
@@ -244,7 +283,7 @@ mod tests {
         table.clean_up(ProcessingTime(0)).unwrap();
         assert_eq!(table.keys.len(), 10);
         assert_eq!(known(&mut table, &[9, 10], 0), [true, false]);
-        let snapshot = table.snapshot(128, ProcessingTime(0)).unwrap();
+        let snapshot = table.snapshot(ProcessingTime(0)).unwrap();
         let mut other = KeyedRows::new(rows(&[]).schema(), vec![0]).unwrap();
         other.restore(&snapshot).unwrap();
         assert_eq!(known(&mut other, &[9, 10], 0), [true, false]);
@@ -257,7 +296,7 @@ mod tests {
         store(&mut table, &[2], true, 200);
         assert_eq!(known(&mut table, &[1, 2], 99), [true, true]);
         assert_eq!(known(&mut table, &[1, 2], 100), [false, true]);
-        let snapshot = table.snapshot(128, ProcessingTime(150)).unwrap();
+        let snapshot = table.snapshot(ProcessingTime(150)).unwrap();
         assert_eq!(snapshot[0].num_rows(), 1);
     }
 }

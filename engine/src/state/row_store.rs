@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute;
-use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
-use super::KEY_HASH_COLUMN;
 use super::row_slab::without_slack;
+use super::{KEY_HASH_COLUMN, key_hashes_of};
 use crate::error::Result;
 
 /// Blocks up to this many rows are folded together.
@@ -119,17 +119,20 @@ impl RowStore {
         Ok(Some((rows, hashes)))
     }
 
-    /// All rows, for a snapshot: key_group, namespace, hash, then the columns. Rows of a namespace keep their order.
-    pub fn snapshot(&self, max_parallelism: u16) -> Result<Vec<RecordBatch>> {
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.namespaces.clear();
+    }
+
+    /// All rows, for a snapshot: the hash of the key, the namespace, then the columns. Rows of a namespace keep their order.
+    pub fn snapshot(&self) -> Result<Vec<RecordBatch>> {
         let schema = self.snapshot_schema();
         let mut batches = Vec::new();
         for (namespace, blocks) in &self.namespaces {
             for Block { rows, hashes } in blocks {
-                let groups = hashes.iter().map(|hash| *hash);
                 let mut columns: Vec<ArrayRef> = vec![
-                    Arc::new(UInt64Array::from_iter_values(groups)),
-                    Arc::new(Int64Array::from(vec![*namespace; hashes.len()])),
                     Arc::new(UInt64Array::from(hashes.clone())),
+                    Arc::new(Int64Array::from(vec![*namespace; hashes.len()])),
                 ];
                 columns.extend_from_slice(rows.columns());
                 batches.push(RecordBatch::try_new(schema.clone(), columns)?);
@@ -142,10 +145,8 @@ impl RowStore {
     pub fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
         for batch in batches {
             let namespaces = batch.column(1).as_primitive::<Int64Type>().values();
-            let hashes = batch.column(2).as_primitive::<UInt64Type>().values();
-            let columns: Vec<usize> = (3..batch.num_columns()).collect();
-            let rows = batch.project(&columns)?;
-            let rows = RecordBatch::try_new(self.schema.clone(), rows.columns().to_vec())?;
+            let hashes = key_hashes_of(batch);
+            let rows = RecordBatch::try_new(self.schema.clone(), batch.columns()[2..].to_vec())?;
             for run in runs(namespaces) {
                 let (first, length) = (*run.start(), run.end() - run.start() + 1);
                 let rows = rows.slice(first, length);
@@ -159,7 +160,6 @@ impl RowStore {
         let mut fields = vec![
             Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("namespace", DataType::Int64, false)),
-            Arc::new(Field::new("hash", DataType::UInt64, false)),
         ];
         fields.extend(self.schema.fields().iter().cloned());
         Arc::new(ArrowSchema::new(fields))
@@ -220,7 +220,7 @@ mod tests {
         let mut store = RowStore::new(rows(0..0).schema());
         store.append(5, rows(0..3), &[1 << 60, 2, 3]).unwrap();
         store.append(4, rows(3..4), &[9]).unwrap();
-        let batches = store.snapshot(128).unwrap();
+        let batches = store.snapshot().unwrap();
         assert_eq!(batches[0].schema().field(0).name(), KEY_HASH_COLUMN);
         let mut other = RowStore::new(rows(0..0).schema());
         other.restore(&batches).unwrap();

@@ -24,6 +24,8 @@ pub const STATE_PART: &str = "volley.state-part";
 pub const AGGREGATE_PART: &str = "aggregate";
 /// The number of rows of a group, which is known from the first row on or not at all.
 pub const ROWS_PART: &str = "rows";
+/// The name of the column that says when a row is forgotten, in milliseconds of processing time; `i64::MAX`: never.
+pub const EXPIRY_COLUMN: &str = "$expiry";
 
 /// The state of one operator instance at a barrier, or what an instance takes up at a restore.
 #[derive(Debug, Clone, Default)]
@@ -242,7 +244,7 @@ impl StateSnapshot {
 }
 
 /// A snapshot as bytes, for this process: table by table name, scope, length and an Arrow IPC stream.
-pub(crate) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
+pub(super) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
     let changed = snapshot.changed.as_deref().unwrap_or_default();
     let mut bytes = Vec::new();
     bytes.extend((changed.len() as u64).to_le_bytes());
@@ -266,7 +268,7 @@ pub(crate) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
 }
 
 /// The snapshot that [`encode_snapshot`] made bytes of.
-pub(crate) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
+pub(super) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
     let damaged = || Error::external("a part of a snapshot on the local disk is damaged");
     let mut take = |length: usize| -> Result<&[u8]> {
         let (head, rest) = bytes.split_at_checked(length).ok_or_else(damaged)?;

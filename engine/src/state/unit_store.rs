@@ -3,8 +3,12 @@
 //! What an operator cannot keep in memory lies here, one value for all that it keeps for the keys of one hash (see `operators/keyed_state.rs`).
 //! It is asked once a bundle, for many keys at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use super::UnitStoreMetrics;
 use crate::error::Result;
 use crate::types::ProcessingTime;
 
@@ -34,7 +38,8 @@ pub trait UnitStore: Send {
     /// Writes values, by ascending hash.
     fn write(&mut self, writes: &[UnitWrite]) -> Result<()>;
 
-    /// Removes keys with all that is noted of them, by ascending hash; those that are not there are no error.
+    /// Removes the values of keys, by ascending hash; those that are not there are no error. A time that was noted for one stays until it is
+    /// taken or forgotten.
     fn remove(&mut self, hashes: &[u64]) -> Result<()>;
 
     /// The earliest time at which a key acts; `None` where none does.
@@ -47,21 +52,35 @@ pub trait UnitStore: Send {
     /// Notes that keys that were read are not due any more, given when they were.
     fn forget_due(&mut self, keys: &[(u64, i64)]) -> Result<()>;
 
-    /// Whether there is nothing.
+    /// Whether there is no value; values that are forgotten may count.
     fn is_empty(&self) -> bool;
 
-    /// Calls with every key and its value, by ascending hash.
-    fn for_each(&self, call: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()>;
+    /// Calls with every key and its value, by ascending hash, but those that are forgotten by the latest time that a lookup told.
+    fn for_each(&self, call: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        self.for_range(0..=u64::MAX, call)
+    }
+
+    /// The same for some hashes only: a walk over all values can be cut into steps, and begins where the last step ended.
+    fn for_range(
+        &self,
+        hashes: RangeInclusive<u64>,
+        call: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()>;
 
     /// Bytes of main memory held for this instance alone.
     fn memory_bytes(&self) -> usize;
+
+    /// What it did and what it holds.
+    fn metrics(&self) -> Arc<UnitStoreMetrics>;
 }
 
 /// A lower tier in memory: what others are compared with.
 #[derive(Debug, Default)]
 pub struct MemoryUnitStore {
     values: BTreeMap<u64, (Vec<u8>, i64)>,
-    due: std::collections::BTreeSet<(i64, u64)>,
+    due: BTreeSet<(i64, u64)>,
+    now: Option<ProcessingTime>,
+    metrics: Arc<UnitStoreMetrics>,
 }
 
 impl UnitStore for MemoryUnitStore {
@@ -76,6 +95,8 @@ impl UnitStore for MemoryUnitStore {
             let (value, expiry) = self.values.get(hash)?;
             (*expiry > now.millis()).then(|| value.clone())
         }));
+        self.now = self.now.max(Some(now));
+        self.metrics.count_gets(values);
         Ok(())
     }
 
@@ -89,6 +110,7 @@ impl UnitStore for MemoryUnitStore {
                 self.due.insert((write.due, write.hash));
             }
         }
+        self.metrics.count_writes(writes);
         Ok(())
     }
 
@@ -96,6 +118,9 @@ impl UnitStore for MemoryUnitStore {
         for hash in hashes {
             self.values.remove(hash);
         }
+        self.metrics
+            .removes
+            .fetch_add(hashes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -123,9 +148,17 @@ impl UnitStore for MemoryUnitStore {
         self.values.is_empty()
     }
 
-    fn for_each(&self, call: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
-        self.values
-            .iter()
+    fn for_range(
+        &self,
+        hashes: RangeInclusive<u64>,
+        call: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let is_live = |expiry: i64| self.now.is_none_or(|now| expiry > now.millis());
+        let live = self
+            .values
+            .range(hashes)
+            .filter(|(_, (_, expiry))| is_live(*expiry));
+        live.into_iter()
             .try_for_each(|(hash, (value, _))| call(*hash, value))
     }
 
@@ -134,5 +167,9 @@ impl UnitStore for MemoryUnitStore {
             .values()
             .map(|(value, _)| value.len() + 64)
             .sum()
+    }
+
+    fn metrics(&self) -> Arc<UnitStoreMetrics> {
+        self.metrics.clone()
     }
 }

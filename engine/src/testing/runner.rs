@@ -169,7 +169,7 @@ fn attempt(
     run: &mut CaseRun,
     phase: &mut Phase,
 ) -> Result<()> {
-    let prepared = prepare(case, variant, &options_of(settings), bench)?;
+    let prepared = prepare(case, variant, &settings.options(), bench)?;
     let config = &prepared.session.config;
     run.zone = TimeZone::parse(config.time_zone())?;
     run.strictness = strictness(case, settings, &prepared);
@@ -197,16 +197,6 @@ fn attempt(
     *phase = Phase::Runtime;
     let outcome = execution.run(case.end_of_input)?;
     collect(case, &prepared, bench, outcome, run)
-}
-
-fn options_of(settings: WaySettings) -> Vec<(String, String)> {
-    let parallelism = settings
-        .parallelism
-        .map(|parallelism| parallelism.to_string());
-    parallelism
-        .map(|parallelism| ("parallelism.default".to_string(), parallelism))
-        .into_iter()
-        .collect()
 }
 
 fn strictness(case: &TestCase, settings: WaySettings, prepared: &PreparedCase) -> Strictness {

@@ -24,6 +24,7 @@ use crate::connectors::{
 use crate::error::{Error, Result};
 use crate::formats::{self, Decoder, FormatContext};
 use crate::operators::Subtask;
+use crate::planted::{Bug, is_planted};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{ChangelogMode, RowKind, RowKinds, Schema, TimeZone};
 
@@ -82,6 +83,9 @@ struct Bench {
     transactions: u64,
     sequence: u64,
     mistake: Option<String>,
+    /// How many more calls of readers and writers succeed before the process "dies".
+    dies_in: Option<u32>,
+    died: bool,
 }
 
 /// One record of a table's feed.
@@ -111,14 +115,18 @@ pub struct WrittenRow {
     pub cells: Vec<Value>,
 }
 
+/// The transactions that sinks had committed at some time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CommittedMark(BTreeMap<String, BTreeSet<u64>>);
+
 #[derive(Debug, Default)]
 struct Written {
     /// Not prepared, by subtask.
     open: BTreeMap<usize, Vec<WrittenRow>>,
     /// By transaction.
     prepared: BTreeMap<u64, Vec<WrittenRow>>,
-    committed_transactions: BTreeSet<u64>,
-    committed: Vec<WrittenRow>,
+    /// By transaction.
+    committed: BTreeMap<u64, Vec<WrittenRow>>,
     /// Rows from this sequence number on have not been seen by an `output` step.
     seen: u64,
 }
@@ -199,6 +207,79 @@ impl TestBench {
         });
     }
 
+    /// The process dies with the call of a reader or a writer behind this many.
+    pub(super) fn die_in(&self, calls: u32) {
+        self.lock().dies_in = Some(calls);
+    }
+
+    /// Whether it has died.
+    pub(super) fn has_died(&self) -> bool {
+        self.lock().died
+    }
+
+    /// What a process does not leave behind is gone; the next one lives.
+    pub(super) fn revive(&self) {
+        let mut bench = self.lock();
+        (bench.dies_in, bench.died) = (None, false);
+        let sinks = bench.sinks.values_mut();
+        sinks.for_each(|written| written.open.clear());
+    }
+
+    /// Drops what no checkpoint names, as nobody restores: the job starts with nothing. Whether that is all there was.
+    pub(super) fn start_over(&self) -> bool {
+        let mut bench = self.lock();
+        bench.sinks.values_mut().for_each(|written| {
+            written.open.clear();
+            written.prepared.clear();
+        });
+        bench
+            .sinks
+            .values()
+            .all(|written| written.committed.is_empty())
+    }
+
+    /// What sinks have committed by now.
+    pub(super) fn mark(&self) -> CommittedMark {
+        let bench = self.lock();
+        let committed = |written: &Written| written.committed.keys().copied().collect();
+        CommittedMark(
+            bench
+                .sinks
+                .iter()
+                .map(|(name, written)| (name.clone(), committed(written)))
+                .collect(),
+        )
+    }
+
+    /// Goes back to when only this had been committed; what was committed since is prepared again.
+    pub(super) fn rewind(&self, mark: &CommittedMark) {
+        let mut bench = self.lock();
+        for (name, written) in &mut bench.sinks {
+            let kept = mark.0.get(name).cloned().unwrap_or_default();
+            let all = std::mem::take(&mut written.committed);
+            let (committed, prepared) = all
+                .into_iter()
+                .partition(|(transaction, _)| kept.contains(transaction));
+            written.committed = committed;
+            written.prepared = prepared;
+            written.open.clear();
+        }
+    }
+
+    /// Fails when the process dies with this call, and ever after.
+    fn live(&self) -> Result<()> {
+        let mut bench = self.lock();
+        match &mut bench.dies_in {
+            None => return Ok(()),
+            Some(0) => bench.died = true,
+            Some(calls) => *calls -= 1,
+        }
+        match bench.died {
+            true => Err(Error::external("the process dies here")),
+            false => Ok(()),
+        }
+    }
+
     /// What a case got wrong about a table, such as a cell that is no value of its column.
     pub fn mistake(&self) -> Option<String> {
         self.lock().mistake.clone()
@@ -212,11 +293,9 @@ impl TestBench {
     /// What a sink has committed, in the order of writing.
     pub fn committed(&self, sink: &str) -> Vec<WrittenRow> {
         let bench = self.lock();
-        let rows = bench
-            .sinks
-            .get(sink)
-            .map(|written| written.committed.clone());
-        sorted(rows.unwrap_or_default())
+        sorted(bench.sinks.get(sink).map_or_else(Vec::new, |written| {
+            written.committed.values().flatten().cloned().collect()
+        }))
     }
 
     /// What a sink has committed, prepared or only written.
@@ -282,8 +361,9 @@ fn sorted(mut rows: Vec<WrittenRow>) -> Vec<WrittenRow> {
 
 impl Written {
     fn all(&self) -> Vec<WrittenRow> {
-        let uncommitted = self.prepared.values().chain(self.open.values()).flatten();
-        self.committed.iter().chain(uncommitted).cloned().collect()
+        let transactions = self.committed.values().chain(self.prepared.values());
+        let rows = transactions.chain(self.open.values()).flatten();
+        rows.cloned().collect()
     }
 }
 
@@ -624,6 +704,7 @@ impl TestReader {
 
 impl SourceReader for TestReader {
     fn add_splits(&mut self, splits: Vec<SplitState>) -> Result<()> {
+        self.bench.live()?;
         for split in splits {
             let partition = split.id.parse().ok();
             let position = split.position.as_u64();
@@ -643,6 +724,7 @@ impl SourceReader for TestReader {
     }
 
     fn poll(&mut self, request: &PollRequest) -> Result<SourcePoll> {
+        self.bench.live()?;
         let bench = self.bench.clone();
         let bench = bench.lock();
         let Some(index) = self.next_split(&bench) else {
@@ -673,7 +755,10 @@ impl SourceReader for TestReader {
     fn snapshot(&self) -> Result<Vec<SplitState>> {
         let state = |split: &OpenSplit| SplitState {
             id: split.partition.to_string(),
-            position: json!(split.position),
+            position: json!(match is_planted(Bug::PositionBehind) {
+                true => split.position.saturating_sub(1),
+                false => split.position,
+            }),
         };
         Ok(self.splits.iter().map(state).collect())
     }
@@ -714,7 +799,9 @@ impl Sink for TestSink {
             let transaction = committable.0.as_u64().ok_or_else(|| {
                 Error::internal(format!("{committable:?} is no committable of a test table"))
             })?;
+            self.bench.live()?;
             self.with(|written| written.commit(transaction))?;
+            self.bench.live()?;
         }
         Ok(())
     }
@@ -722,7 +809,11 @@ impl Sink for TestSink {
 
 impl Written {
     fn commit(&mut self, transaction: u64) -> Result<()> {
-        if !self.committed_transactions.insert(transaction) {
+        if let Some(rows) = self.committed.get_mut(&transaction) {
+            if is_planted(Bug::CommitRepeats) {
+                let again = rows.clone();
+                rows.extend(again);
+            }
             return Ok(());
         }
         let rows = self.prepared.remove(&transaction).ok_or_else(|| {
@@ -730,7 +821,7 @@ impl Written {
                 "transaction {transaction} was never prepared, or discarded"
             ))
         })?;
-        self.committed.extend(rows);
+        self.committed.insert(transaction, rows);
         Ok(())
     }
 }
@@ -742,6 +833,7 @@ struct TestWriter {
 
 impl SinkWriter for TestWriter {
     fn write(&mut self, batch: &ChangelogBatch) -> Result<()> {
+        self.sink.bench.live()?;
         let fields = &self.sink.schema.fields;
         if batch.rows.num_columns() != fields.len() {
             return Err(Error::internal(format!(
@@ -772,6 +864,7 @@ impl SinkWriter for TestWriter {
     }
 
     fn prepare_commit(&mut self, _checkpoint: CheckpointId) -> Result<Vec<Committable>> {
+        self.sink.bench.live()?;
         let bench = self.sink.bench.clone();
         let mut bench = bench.lock();
         let transaction = bench.transactions;
@@ -786,6 +879,7 @@ impl SinkWriter for TestWriter {
     }
 
     fn discard_uncommitted(&mut self) -> Result<()> {
+        self.sink.bench.live()?;
         self.sink.with(|written| {
             written.open.clear();
             written.prepared.clear();

@@ -16,9 +16,9 @@ pub enum Way {
     Parallel3,
     /// A checkpoint, a kill and a restore after every step.
     Kill,
-    /// The RocksDB state backend.
+    /// The RocksDB state backend, with so little memory that all state is taken out after every batch.
     Rocksdb,
-    /// Random cuts, three subtasks and kills together.
+    /// Random cuts, three subtasks and kills together, over RocksDB where this build can.
     Mixed,
 }
 
@@ -84,6 +84,8 @@ pub(super) struct WaySettings {
     pub(super) parallelism: Option<usize>,
     /// A checkpoint, a kill and a restore after everything that arrives.
     pub(super) kills: bool,
+    /// `state.backend.type` and a memory in which nothing stays; else as the case sets it.
+    pub(super) spills: bool,
 }
 
 /// Where batches end.
@@ -108,8 +110,33 @@ impl WaySettings {
             },
             parallelism: three.then_some(3),
             kills: matches!(way, Way::Kill | Way::Mixed) && !has_restores(case),
+            spills: matches!(way, Way::Rocksdb | Way::Mixed)
+                && Way::Rocksdb.unavailable().is_none()
+                && !sets_backend(case, variant),
         }
     }
+
+    /// The options that a way sets over those of a case.
+    pub(super) fn options(&self) -> Vec<(String, String)> {
+        let mut options = Vec::new();
+        if let Some(parallelism) = self.parallelism {
+            options.push(("parallelism.default", parallelism.to_string()));
+        }
+        if self.spills {
+            options.push(("state.backend.type", "rocksdb".to_string()));
+            options.push(("state.backend.memory", LEAST_MEMORY.to_string()));
+        }
+        let owned = options.into_iter();
+        owned.map(|(key, value)| (key.to_string(), value)).collect()
+    }
+}
+
+/// `state.backend.memory` of ways in which no state stays at hand.
+const LEAST_MEMORY: &str = "1 b";
+
+fn sets_backend(case: &TestCase, variant: &Variant) -> bool {
+    let mut options = case.set.iter().chain(&variant.set);
+    options.any(|(key, _)| key.starts_with("state.backend."))
 }
 
 fn sets_parallelism(case: &TestCase, variant: &Variant) -> bool {
@@ -173,5 +200,27 @@ mod tests {
         );
         let free = WaySettings::of(Way::Mixed, &cases[1], &none);
         assert_eq!((free.parallelism, free.kills), (Some(3), true));
+        let text =
+            "- name: a\n  set: {state.backend.type: hashmap}\n  expect: {mode: append, rows: []}\n";
+        let cases = parse_cases(Path::new("x"), text).unwrap();
+        assert!(!WaySettings::of(Way::Rocksdb, &cases[0], &none).spills);
+    }
+
+    #[test]
+    fn a_way_without_room_for_state_sets_the_backend() {
+        let settings = WaySettings {
+            cuts: Cuts::Runs,
+            parallelism: Some(3),
+            kills: false,
+            spills: true,
+        };
+        let options = settings.options();
+        let keys: Vec<&str> = options.iter().map(|(key, _)| key.as_str()).collect();
+        let expected = [
+            "parallelism.default",
+            "state.backend.type",
+            "state.backend.memory",
+        ];
+        assert_eq!(keys, expected);
     }
 }

@@ -11,4 +11,5 @@ mod jobs;
 mod random_queries;
 mod random_windows;
 mod retail;
+mod simulation;
 mod upgrade;

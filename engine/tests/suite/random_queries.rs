@@ -17,6 +17,8 @@ mod twin;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use volley::testing::case::Step;
+
 use run::{AsCase, Fault, Outcome, without_numbers};
 use scenario::Scenario;
 
@@ -98,6 +100,34 @@ fn runs(seed: u64, count: u64) -> impl Iterator<Item = Scenario> {
         run => scenario
             .clone()
             .run_as(seed.wrapping_mul(31).wrapping_add(run)),
+    })
+}
+
+/// A random query for others to run.
+pub(crate) struct Statements {
+    /// The DDL of the sources and the sink.
+    pub(crate) tables: Vec<String>,
+    /// The SELECT or INSERT.
+    pub(crate) query: String,
+    /// Options.
+    pub(crate) set: Vec<(String, String)>,
+    /// The changes of the tables.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// The scenario of a seed as statements; `None` where the engine does not take the query or the twin has no answer, which is
+/// where a result may depend on the order of arrival.
+pub(crate) fn scenario_statements(seed: u64) -> Option<Statements> {
+    let scenario = Scenario::from_seed(seed);
+    let Ok(bound) = scenario.bind() else {
+        return None;
+    };
+    scenario.expected(&bound).ok()?;
+    Some(Statements {
+        tables: bound.tables,
+        query: bound.query,
+        steps: run::steps(&scenario),
+        set: scenario.set,
     })
 }
 

@@ -10,8 +10,9 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
-use super::table_change::{EXPIRY, TableChange, same_column};
+use super::table_change::{TableChange, same_column};
 use crate::error::{Error, Result};
+use crate::state::EXPIRY_COLUMN;
 
 /// The rows of `batch`, of the table of this name, with the columns of `asked`.
 pub(super) fn migrated(table: &str, batch: RecordBatch, asked: &SchemaRef) -> Result<RecordBatch> {
@@ -94,7 +95,7 @@ fn in_order(entries: &StructArray, to: &DataType) -> Result<StructArray> {
 
 /// A column that the state lacks: NULL, or what an aggregate over no rows has.
 fn filled(field: &Field, rows: usize) -> Result<ArrayRef> {
-    if field.name() == EXPIRY {
+    if field.name() == EXPIRY_COLUMN {
         return Ok(Arc::new(Int64Array::from(vec![i64::MAX; rows])));
     }
     if field.is_nullable() {

@@ -4,10 +4,7 @@ use std::fmt;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 
-use crate::state::{AGGREGATE_PART, ROWS_PART, STATE_PART};
-
-/// The column that says when a row is forgotten; a table may have it or not.
-pub(super) const EXPIRY: &str = "$expiry";
+use crate::state::{AGGREGATE_PART, EXPIRY_COLUMN, ROWS_PART, STATE_PART};
 
 /// How a table changes its shape.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,7 +76,7 @@ impl TableChange {
         }
         let aggregates = asked.fields().iter().any(|field| part(field).is_some());
         for (index, field) in saved.fields().iter().enumerate() {
-            if change.sources.contains(&Some(index)) || field.name() == EXPIRY {
+            if change.sources.contains(&Some(index)) || field.name() == EXPIRY_COLUMN {
                 continue;
             }
             if aggregates || part(field).is_some() {
@@ -141,7 +138,7 @@ impl TableChange {
                 self.new_aggregates.push(field.name().clone());
                 Ok(())
             }
-            None if field.name() == EXPIRY => Ok(()),
+            None if field.name() == EXPIRY_COLUMN => Ok(()),
             None if field.is_nullable() => {
                 self.added.push(field.name().clone());
                 Ok(())

@@ -37,6 +37,9 @@ pub trait Accumulator: Send {
     /// Makes groups empty again.
     fn reset(&mut self, groups: &[u32]);
 
+    /// Forgets all groups but these, given ascending, which get the numbers of their places here.
+    fn keep(&mut self, groups: &[u32]);
+
     /// Folds partials into the groups `ids`; `partials` are columns as [`Accumulator::partials`] makes them.
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()>;
 

@@ -21,7 +21,7 @@ use super::sum::{DecimalSumAccumulator, DoubleSumAccumulator, Finish, IntegerSum
 use super::variance::{Spread, VarianceAccumulator};
 use crate::error::{Error, Result};
 use crate::functions::AggregateCall;
-use crate::state::{AGGREGATE_PART, Groups, ROWS_PART, STATE_PART};
+use crate::state::{AGGREGATE_PART, Groups, ROWS_PART, STATE_PART, keep_at};
 use crate::types::{Field, LogicalType, RowField, TypeRoot};
 
 /// What an [`AggregateSet`] computes: made once for an operator.
@@ -583,6 +583,19 @@ impl AggregateSet {
         let plain = self.plain.iter_mut();
         plain.for_each(|accumulator| accumulator.reset(groups));
         self.distinct.iter_mut().for_each(|set| set.reset(groups));
+    }
+
+    /// Forgets all groups but these, given ascending, which get the numbers of their places here.
+    pub fn keep(&mut self, groups: &[u32]) -> Result<()> {
+        self.groups = groups.len();
+        if let Some(rows) = &mut self.rows {
+            keep_at(rows, groups);
+        }
+        let plain = self.plain.iter_mut();
+        plain.for_each(|accumulator| accumulator.keep(groups));
+        self.distinct
+            .iter_mut()
+            .try_for_each(|set| set.keep(groups))
     }
 
     /// Folds partials into the groups `ids`, which exist. `partials` are columns as [`AggregateSet::partials`] makes them.

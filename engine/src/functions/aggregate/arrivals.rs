@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::accumulator::{Accumulator, AggregateRows, clear};
 use super::codec::{Codec, RowCodec};
 use crate::error::Result;
-use crate::state::Groups;
+use crate::state::{Groups, keep_at};
 
 /// What of the values is the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,6 +232,10 @@ impl Accumulator for ArrivalsAccumulator {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.groups, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.groups, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

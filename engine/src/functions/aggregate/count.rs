@@ -7,7 +7,7 @@ use arrow::datatypes::Int64Type;
 
 use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::Result;
-use crate::state::Groups;
+use crate::state::{Groups, keep_at};
 
 /// COUNT(x), COUNT(*) FILTER …: the mask says which rows count.
 #[derive(Default)]
@@ -37,6 +37,10 @@ impl Accumulator for CountAccumulator {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.counts, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.counts, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

@@ -19,7 +19,7 @@ use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 
 use super::accumulator::{Accumulator, AggregateRows};
 use crate::error::Result;
-use crate::state::{GroupTable, Groups};
+use crate::state::{GroupTable, Groups, keep_at};
 use crate::stream::hash_columns;
 
 /// From how many pairs on dead ones are looked for.
@@ -52,6 +52,9 @@ pub(super) struct DistinctSet {
     pairs: GroupTable,
     /// By variant, by pair.
     counts: Vec<Vec<i64>>,
+    /// The number of the arrival by which each pair's value came last: aggregates that know an order have it from that.
+    arrivals: Vec<u64>,
+    next_arrival: u64,
     /// The number of each group in the keys of `pairs`; never used twice between two packings.
     owners: Vec<u32>,
     next_owner: u32,
@@ -74,6 +77,8 @@ impl DistinctSet {
             values: GroupTable::new(value_types)?,
             pairs: GroupTable::new(&[DataType::Int64])?,
             counts: vec![Vec::new(); variants],
+            arrivals: Vec::new(),
+            next_arrival: 0,
             owners: Vec::new(),
             next_owner: 0,
             pack_at: LEAST_PAIRS,
@@ -146,11 +151,18 @@ impl DistinctSet {
     fn changes(&mut self, rows: &DistinctRows) -> Result<Vec<Changes>> {
         self.pack()?;
         let pairs = self.resolve(rows)?;
+        self.arrivals.resize(self.pairs.len(), 0);
+        let next = &mut self.next_arrival;
+        let arrivals = &mut self.arrivals;
+        let mut arrives = |pair: u32| {
+            arrivals[pair as usize] = *next;
+            *next += 1;
+        };
         let changes = rows.weights.iter().zip(&mut self.counts);
         Ok(changes
             .map(|(weights, counts)| {
                 counts.resize(self.pairs.len(), 0);
-                transitions(counts, &pairs, weights)
+                transitions(counts, &pairs, weights, &mut arrives)
             })
             .collect())
     }
@@ -164,6 +176,15 @@ impl DistinctSet {
         self.aggregates
             .iter_mut()
             .for_each(|(_, aggregate)| aggregate.reset(groups));
+    }
+
+    /// Forgets all groups but these, which get the numbers of their places here.
+    pub(super) fn keep(&mut self, groups: &[u32]) -> Result<()> {
+        keep_at(&mut self.owners, groups);
+        let aggregates = self.aggregates.iter_mut();
+        aggregates.for_each(|(_, aggregate)| aggregate.keep(groups));
+        self.pack_at = 0;
+        self.pack()
     }
 
     /// Gives dead pairs back where they are most of all.
@@ -190,6 +211,7 @@ impl DistinctSet {
         self.next_owner = self.owners.len() as u32;
         self.owners = (0..self.next_owner).collect();
         self.counts = vec![Vec::new(); counts.len()];
+        self.arrivals = Groups::Ids(&alive).gather(&self.arrivals);
         if groups.is_empty() {
             return Ok(());
         }
@@ -246,13 +268,13 @@ impl DistinctSet {
         self.aggregates[index].1.evaluate(groups)
     }
 
-    /// The values of each group with their counts, as a list of rows.
+    /// The values of each group with their counts, as a list of rows in the order in which they came.
     pub(super) fn partial(&self, groups: &Groups) -> Result<ArrayRef> {
         let all = self.pairs.keys(&Groups::Range(0..self.pairs.len()))?;
         let keys = all[0].as_primitive::<Int64Type>().values();
         let (owners, alive) = self.alive()?;
         let mut by_group: Vec<(u32, u32)> = owners.into_iter().zip(alive).collect();
-        by_group.sort_unstable();
+        by_group.sort_unstable_by_key(|(own, pair)| (*own, self.arrivals[*pair as usize], *pair));
         let mut chosen = Vec::new();
         let lengths = groups.map(|group| {
             let first = by_group.partition_point(|(own, _)| (*own as usize) < group);
@@ -317,7 +339,8 @@ impl DistinctSet {
             .iter()
             .map(|(_, aggregate)| aggregate.size_bytes())
             .sum();
-        self.values.size_bytes() + self.pairs.size_bytes() + counts + aggregates
+        let arrivals = self.arrivals.capacity() * 8;
+        self.values.size_bytes() + self.pairs.size_bytes() + counts + arrivals + aggregates
     }
 }
 
@@ -355,13 +378,22 @@ impl Changes {
     }
 }
 
-/// Adds the weights to the counts of the pairs.
-fn transitions(counts: &mut [i64], pairs: &[u32], weights: &Weights) -> Changes {
-    let add = |row: usize, weight: i64, counts: &mut [i64]| {
+/// Adds the weights to the counts of the pairs, and tells which values come.
+fn transitions(
+    counts: &mut [i64],
+    pairs: &[u32],
+    weights: &Weights,
+    arrives: &mut impl FnMut(u32),
+) -> Changes {
+    let mut add = |row: usize, weight: i64, counts: &mut [i64]| {
         let count = &mut counts[pairs[row] as usize];
         let before = *count > 0;
         *count += weight;
-        (before, *count > 0)
+        let after = *count > 0;
+        if after && !before {
+            arrives(pairs[row]);
+        }
+        (before, after)
     };
     match weights {
         Weights::One => {

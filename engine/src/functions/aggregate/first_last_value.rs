@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::accumulator::{Accumulator, AggregateRows, clear};
 use super::codec::{Codec, FixedCodec, RowCodec};
 use crate::error::{Error, Result};
-use crate::state::{Groups, is_fixed};
+use crate::state::{Groups, is_fixed, keep_at};
 
 /// FIRST_VALUE or LAST_VALUE of a type.
 pub(super) fn first_last_value(data_type: &DataType, last: bool) -> Result<Box<dyn Accumulator>> {
@@ -77,6 +77,10 @@ impl<C: Codec> Accumulator for FirstLastValue<C> {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.values, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.values, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -165,6 +169,11 @@ impl Accumulator for SingleValue {
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.counts, groups);
         clear(&mut self.values, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.counts, groups);
+        keep_at(&mut self.values, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

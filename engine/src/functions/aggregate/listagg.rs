@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuilder};
 
 use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::Result;
-use crate::state::Groups;
+use crate::state::{Groups, keep_at};
 
 /// The joined text of each group, and the separator seen last (it is a literal of the query, held as a column).
 #[derive(Default)]
@@ -66,6 +66,11 @@ impl Accumulator for ListaggAccumulator {
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.lists, groups);
         clear(&mut self.separators, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.lists, groups);
+        keep_at(&mut self.separators, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

@@ -13,7 +13,7 @@ use arrow::datatypes::*;
 
 use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::{Error, Result};
-use crate::state::Groups;
+use crate::state::{Groups, keep_at};
 
 /// An accumulator for a type; `max` tells MAX from MIN.
 pub(super) fn min_max(data_type: &DataType, max: bool) -> Result<Box<dyn Accumulator>> {
@@ -95,6 +95,10 @@ impl<T: ArrowPrimitiveType, const MAX: bool> Accumulator for PrimitiveMinMax<T, 
         clear(&mut self.best, groups);
     }
 
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.best, groups);
+    }
+
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
         for (id, value) in ids.iter().zip(partials[0].as_primitive::<T>()) {
             if let Some(value) = value {
@@ -156,6 +160,10 @@ impl Accumulator for BooleanMinMax {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.best, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.best, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -255,6 +263,10 @@ impl Accumulator for BytesMinMax {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.best, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.best, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use super::accumulator::{Accumulator, AggregateRows, clear};
 use super::codec::{Codec, FixedCodec, RowCodec};
 use crate::error::Result;
-use crate::state::{Groups, is_fixed};
+use crate::state::{Groups, is_fixed, keep_at};
 
 /// What of the values is the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +152,10 @@ impl<C: Codec> Accumulator for OrderedMultiset<C> {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.groups, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.groups, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

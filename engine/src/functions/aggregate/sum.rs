@@ -12,7 +12,7 @@ use arrow::datatypes::*;
 
 use super::accumulator::{Accumulator, AggregateRows, clear, nulls_where};
 use crate::error::{Error, Result};
-use crate::state::Groups;
+use crate::state::{Groups, keep_at};
 
 /// How a state becomes a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +142,10 @@ impl Accumulator for IntegerSumAccumulator {
         clear(&mut self.states, groups);
     }
 
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.states, groups);
+    }
+
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
         let sums = partials[0].as_primitive::<Int64Type>().values();
         let counts = partials[1].as_primitive::<Int64Type>().values();
@@ -246,6 +250,10 @@ impl Accumulator for DoubleSumAccumulator {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.states, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -404,6 +412,10 @@ impl Accumulator for DecimalSumAccumulator {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.states, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

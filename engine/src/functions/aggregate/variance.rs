@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
 use super::accumulator::{Accumulator, AggregateRows, clear};
 use crate::error::Result;
-use crate::state::Groups;
+use crate::state::{Groups, keep_at};
 
 /// Which of the four.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +55,11 @@ impl State {
 
     fn merge(&mut self, other: State) {
         let count = self.count + other.count;
+        if self.count == 0 {
+            // As it is: products of great numbers with 0 are no numbers.
+            *self = other;
+            return;
+        }
         if other.count == 0 || count == 0 {
             return;
         }
@@ -128,6 +133,10 @@ impl Accumulator for VarianceAccumulator {
 
     fn reset(&mut self, groups: &[u32]) {
         clear(&mut self.states, groups);
+    }
+
+    fn keep(&mut self, groups: &[u32]) {
+        keep_at(&mut self.states, groups);
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {

@@ -188,3 +188,33 @@ fn a_full_bundle_does_not_wait() {
     let actual = run(&make(spec), &[&schema()], stream, Way::SizeOne);
     assert_eq!(actual, ["+I a, 2", "+I b, 4", "+I c, 5"]);
 }
+
+#[test]
+fn keys_come_and_go() {
+    use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
+    use rand::Rng;
+    let rows = || -> RandomRows {
+        Box::new(|rng, _, _| {
+            let key = ["a", "b", "c", "d", "null"][rng.random_range(0..5)];
+            let kind = ["+I", "+U", "+U", "-U", "-D"][rng.random_range(0..5)];
+            format!("{kind} {key}, {}", rng.random_range(0..3))
+        })
+    };
+    for (bundle_rows, ttl_ms) in [(None, 0), (None, 100), (Some(5), 0)] {
+        let spec = ChangelogNormalizeSpec {
+            bundle_rows,
+            time_to_live: TimeToLive::of_millis(ttl_ms),
+            ..spec()
+        };
+        let suite = Conformance {
+            name: &format!("normalization in bundles of {bundle_rows:?}, for {ttl_ms} ms"),
+            inputs: &[&schema()],
+            rows: &rows,
+            output_key: &first_cell,
+            watermarks: true,
+            clock: ttl_ms > 0,
+            bundles: bundle_rows.is_some(),
+        };
+        suite.check_seeds(0..20, make(spec));
+    }
+}

@@ -10,15 +10,16 @@ use arrow::array::{AsArray, Int64Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
-use super::{DeduplicateChangelog, DeduplicateSpec, EXPIRY, ROWS};
+use super::{DeduplicateChangelog, DeduplicateSpec, ROWS};
 use crate::error::Result;
 use crate::operators::expiry::Sweep;
 use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, keyed_schema, unkeyed_batch};
+use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::row_bundle::{BundleEvent, RowBundle};
 use crate::operators::row_changes::{RowChanges, RowPlace, RowRef, equal_pairs};
 use crate::operators::{Context, Flow, InputIndex, KeepRow, Operator, Output};
-use crate::state::{RowSlab, StateSnapshot, TimeToLive};
+use crate::state::{RowSlab, StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, RowKind};
 use crate::watermark::watermark_millis;
@@ -77,13 +78,12 @@ impl DeduplicateChangingRowOperator {
         })
     }
 
-    fn apply(&mut self, batch: &ChangelogBatch, now: ProcessingTime) -> Result<ChangelogBatch> {
-        self.forget(now)?;
+    fn apply(&mut self, ctx: &mut Context, batch: &ChangelogBatch) -> Result<ChangelogBatch> {
+        let now = ctx.processing_time();
+        self.forget(ctx)?;
         let mut ids = std::mem::take(&mut self.ids);
         self.keys.resolve(batch, &mut ids)?;
-        self.held.resize(self.keys.len(), RowRef::NONE);
-        self.times.resize(self.keys.len(), EventTime::MIN.millis());
-        self.expiry.resize(self.keys.len(), i64::MAX);
+        self.grow();
         let (mut replacements, touched) = self.replace(batch, &ids, now)?;
         self.ids = ids;
         if self.bundle.is_some() {
@@ -93,6 +93,12 @@ impl DeduplicateChangingRowOperator {
         let changes = changes.into_batch(&self.rows, batch)?;
         self.store(batch, &touched)?;
         Ok(changes)
+    }
+
+    fn grow(&mut self) {
+        self.held.resize(self.keys.len(), RowRef::NONE);
+        self.times.resize(self.keys.len(), EventTime::MIN.millis());
+        self.expiry.resize(self.keys.len(), i64::MAX);
     }
 
     /// Lets each row take its place, if it is better.
@@ -226,31 +232,58 @@ impl DeduplicateChangingRowOperator {
     }
 
     /// Forgets keys whose time is over, now and then.
-    fn forget(&mut self, now: ProcessingTime) -> Result<()> {
+    fn forget(&mut self, ctx: &mut Context) -> Result<()> {
+        let now = ctx.processing_time();
         if !self.sweep.is_due(now) {
             return Ok(());
         }
         let lives = |key: &u32| !TimeToLive::is_expired(self.expiry[*key as usize], now);
-        let (live, gone): (Vec<u32>, Vec<u32>) = (0..self.held.len() as u32).partition(lives);
+        let (live, gone): (Vec<u32>, Vec<u32>) = self.keys.ids().into_iter().partition(lives);
+        ctx.keys_changed(&at(self.keys.hashes(), &gone));
+        self.keep(&live, &gone)
+    }
+
+    /// Forgets the keys `gone`; the others get new numbers.
+    fn keep(&mut self, live: &[u32], gone: &[u32]) -> Result<()> {
         if gone.is_empty() {
             return Ok(());
         }
-        let rows: Vec<u32> = at(&self.held, &gone)
-            .into_iter()
-            .filter_map(RowRef::state_id)
-            .collect();
-        self.rows.remove(&rows)?;
-        self.keys.keep(&live)?;
-        self.held = at(&self.held, &live);
-        self.times = at(&self.times, &live);
-        self.expiry = at(&self.expiry, &live);
+        self.rows.remove(&self.rows_of(gone))?;
+        self.keys.keep(live)?;
+        keep_at(&mut self.held, live);
+        keep_at(&mut self.times, live);
+        keep_at(&mut self.expiry, live);
         Ok(())
     }
 
-    fn flush(&mut self, now: ProcessingTime, out: &mut Output) -> Result<()> {
+    /// The rows of keys in the slab.
+    fn rows_of(&self, keys: &[u32]) -> Vec<u32> {
+        let held = at(&self.held, keys).into_iter();
+        held.filter_map(RowRef::state_id).collect()
+    }
+
+    fn snapshot_keys(&self, keys: &[u32]) -> Result<StateSnapshot> {
+        let batches = keys.chunks(SNAPSHOT_ROWS).map(|keys| {
+            let rows = self.rows_of(keys);
+            assert_eq!(rows.len(), keys.len(), "every key holds a row");
+            keyed_batch(
+                at(self.keys.hashes(), keys),
+                &[(
+                    EXPIRY_COLUMN,
+                    Arc::new(Int64Array::from(at(&self.expiry, keys))),
+                )],
+                &self.rows.gather(&rows)?,
+            )
+        });
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(ROWS, batches.collect::<Result<_>>()?);
+        Ok(snapshot)
+    }
+
+    fn flush(&mut self, ctx: &mut Context, out: &mut Output) -> Result<()> {
         let rows = self.bundle.as_mut().map(RowBundle::take).transpose()?;
         if let Some(rows) = rows.flatten() {
-            out.emit(self.apply(&rows, now)?);
+            out.emit(self.apply(ctx, &rows)?);
         }
         Ok(())
     }
@@ -264,14 +297,13 @@ impl Operator for DeduplicateChangingRowOperator {
         batch: ChangelogBatch,
         out: &mut Output,
     ) -> Result<Flow> {
-        let now = ctx.processing_time();
         let Some(bundle) = &mut self.bundle else {
-            out.emit(self.apply(&batch, now)?);
+            out.emit(self.apply(ctx, &batch)?);
             return Ok(Flow::Done);
         };
         for event in bundle.add(batch, ctx.watermark())? {
             match event {
-                BundleEvent::Ended(rows) => out.emit(self.apply(&rows, now)?),
+                BundleEvent::Ended(rows) => out.emit(self.apply(ctx, &rows)?),
                 BundleEvent::Watermark(watermark) => out.watermark(watermark),
             }
         }
@@ -284,58 +316,91 @@ impl Operator for DeduplicateChangingRowOperator {
         watermark: EventTime,
         out: &mut Output,
     ) -> Result<Flow> {
-        self.flush(ctx.processing_time(), out)?;
+        self.flush(ctx, out)?;
         out.watermark(watermark);
         Ok(Flow::Done)
     }
 
     fn flush_bundle(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        self.flush(ctx.processing_time(), out)?;
+        self.flush(ctx, out)?;
         Ok(Flow::Done)
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        let all: Vec<u32> = (0..self.held.len() as u32).collect();
-        let mut batches = Vec::new();
-        for keys in all.chunks(SNAPSHOT_ROWS) {
-            let ids: Vec<u32> = at(&self.held, keys)
-                .into_iter()
-                .filter_map(RowRef::state_id)
-                .collect();
-            assert_eq!(ids.len(), keys.len(), "every key holds a row");
-            batches.push(keyed_batch(
-                &at(self.keys.hashes(), keys),
-                ctx.subtask().max_parallelism,
-                &[(EXPIRY, Arc::new(Int64Array::from(at(&self.expiry, keys))))],
-                &self.rows.gather(&ids)?,
-            )?);
-        }
-        let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(ROWS, batches);
-        Ok(snapshot)
+        self.snapshot_keyed(ctx)
     }
 
     fn state_schema(&self) -> Vec<(String, SchemaRef)> {
-        let notes = [(EXPIRY, DataType::Int64)];
+        let notes = [(EXPIRY_COLUMN, DataType::Int64)];
         vec![(ROWS.to_string(), keyed_schema(&notes, self.rows.schema()))]
     }
 
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+impl KeyedState for DeduplicateChangingRowOperator {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        self.keys.keys()
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
+        self.snapshot_keys(&self.keys.ids())
+    }
+
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         for batch in snapshot.batches(ROWS) {
             let (notes, rows) = unkeyed_batch(batch, 1, self.rows.schema())?;
             let expiry = notes[0].as_primitive::<Int64Type>().values();
             let keys = self.keys.resolve_rows(&rows)?;
-            debug_assert!(keys.is_sorted(), "a key has one row");
-            let mut ids = Vec::new();
+            self.grow();
             let times = self.event_times(&ChangelogBatch::insert_only(rows.clone()))?;
+            let mut ids = Vec::new();
             self.rows.insert(&rows, &mut ids)?;
-            self.held.extend(ids.into_iter().map(RowRef::state));
-            self.expiry.extend_from_slice(expiry);
-            match times {
-                Some(times) => self.times.extend_from_slice(&times),
-                None => self.times.resize(self.held.len(), EventTime::MIN.millis()),
+            for (row, key) in keys.iter().enumerate() {
+                let key = *key as usize;
+                debug_assert!(self.held[key].is_none(), "a key has one row");
+                self.held[key] = RowRef::state(ids[row]);
+                self.expiry[key] = expiry[row];
+                if let Some(times) = &times {
+                    self.times[key] = times[row];
+                }
             }
         }
         Ok(())
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.rows = RowSlab::new(self.rows.schema().clone());
+        self.held = Vec::new();
+        self.times = Vec::new();
+        self.expiry = Vec::new();
+        self.keys.keep(&[])
+    }
+
+    fn size_bytes(&self) -> usize {
+        let by_key =
+            self.held.capacity() * 4 + (self.times.capacity() + self.expiry.capacity()) * 8;
+        self.keys.size_bytes() + self.rows.size_bytes() + by_key
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        self.snapshot_keys(&self.keys.ids_of(keys))
+    }
+
+    fn evict_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.keys.ids_of(keys);
+        let snapshot = self.snapshot_keys(&gone)?;
+        self.keep(&self.keys.ids_but(keys), &gone)?;
+        Ok(snapshot)
     }
 }

@@ -14,19 +14,22 @@ use arrow::array::{
 use arrow::compute;
 use arrow::datatypes::{Int64Type, UInt64Type};
 
-use super::{DeduplicateSpec, EXPIRY, ROWS};
+use super::{DeduplicateSpec, ROWS};
 use crate::error::{Error, Result};
 use crate::operators::expiry::Sweep;
 use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
+use crate::operators::keyed_state::{DueTime, EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::{Context, Flow, InputIndex, LateRows, Operator, Output};
-use crate::state::{RowSlab, StateSnapshot, TimeToLive};
+use crate::state::{RowSlab, StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
 use crate::watermark::watermark_millis;
 
 /// The table of a snapshot with the keys whose row has been given.
 const GIVEN: &str = "given";
+/// The column of a snapshot that says by which watermark a row goes out.
+const FIRES_AT: &str = "fires_at";
 /// About how many rows a batch of the output has.
 const OUTPUT_ROWS: usize = 8192;
 /// No row.
@@ -190,8 +193,8 @@ impl DeduplicateEarliestRowOperator {
     }
 
     /// Lets rows go that the watermarks have passed, as long as there is room.
-    fn release(&mut self, now: ProcessingTime, out: &mut Output) -> Result<Flow> {
-        let expiry = self.spec.time_to_live.expiry(now);
+    fn release(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        let expiry = self.spec.time_to_live.expiry(ctx.processing_time());
         let mut ids: Vec<u32> = Vec::new();
         let mut steps = WatermarkSteps::NONE;
         let mut passed: Option<EventTime> = None;
@@ -207,6 +210,7 @@ impl DeduplicateEarliestRowOperator {
                     steps.push(WatermarkStep { row, watermark });
                 }
                 self.queue.pop();
+                ctx.keys_changed(&[self.keys.hashes()[key as usize]]);
                 ids.push(self.give(key, expiry));
                 if ids.len() == OUTPUT_ROWS {
                     self.emit(&ids, std::mem::take(&mut steps), out)?;
@@ -253,7 +257,8 @@ impl DeduplicateEarliestRowOperator {
     }
 
     /// Forgets keys whose row was given and whose time is over, now and then.
-    fn forget(&mut self, now: ProcessingTime) -> Result<()> {
+    fn forget(&mut self, ctx: &mut Context) -> Result<()> {
+        let now = ctx.processing_time();
         if !self.sweep.is_due(now) {
             return Ok(());
         }
@@ -261,43 +266,61 @@ impl DeduplicateEarliestRowOperator {
             let key = *key as usize;
             self.waiting[key] != NONE || !TimeToLive::is_expired(self.expiry[key], now)
         };
-        let live: Vec<u32> = (0..self.keys.len() as u32).filter(lives).collect();
-        if live.len() < self.keys.len() {
-            self.keys.keep(&live)?;
-            self.waiting = at(&self.waiting, &live);
-            self.places = at(&self.places, &live);
-            self.expiry = at(&self.expiry, &live);
-            self.queue_anew();
+        let (live, gone): (Vec<u32>, Vec<u32>) = self.keys.ids().into_iter().partition(lives);
+        ctx.keys_changed(&at(self.keys.hashes(), &gone));
+        self.keep(&live)
+    }
+
+    /// Forgets all keys but these, which get new numbers. Rows of those that go must be gone.
+    fn keep(&mut self, live: &[u32]) -> Result<()> {
+        if live.len() == self.keys.len() {
+            return Ok(());
         }
+        self.keys.keep(live)?;
+        keep_at(&mut self.waiting, live);
+        keep_at(&mut self.places, live);
+        keep_at(&mut self.expiry, live);
+        self.queue_anew();
         Ok(())
     }
 
-    fn snapshot_waiting(&self, keys: &[u32], max_parallelism: u16) -> Result<RecordBatch> {
+    fn snapshot_keys(&self, keys: Vec<u32>) -> Result<StateSnapshot> {
+        let waits = |key: &u32| self.waiting[*key as usize] != NONE;
+        let (waiting, given): (Vec<u32>, Vec<u32>) = keys.into_iter().partition(waits);
+        let waiting = waiting.chunks(SNAPSHOT_ROWS);
+        let given = given.chunks(SNAPSHOT_ROWS);
+        let rows: Result<Vec<_>> = waiting.map(|keys| self.snapshot_waiting(keys)).collect();
+        let keys: Result<Vec<_>> = given.map(|keys| self.snapshot_given(keys)).collect();
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(ROWS, rows?);
+        snapshot.insert_keyed(GIVEN, keys?);
+        Ok(snapshot)
+    }
+
+    fn snapshot_waiting(&self, keys: &[u32]) -> Result<RecordBatch> {
         let places = at(&self.places, keys);
         let fires_at = Int64Array::from_iter_values(places.iter().map(|place| place.fires_at));
         let arrivals = UInt64Array::from_iter_values(places.iter().map(|place| place.arrival));
         keyed_batch(
-            &at(self.keys.hashes(), keys),
-            max_parallelism,
+            at(self.keys.hashes(), keys),
             &[
-                ("fires_at", Arc::new(fires_at)),
+                (FIRES_AT, Arc::new(fires_at)),
                 ("arrival", Arc::new(arrivals)),
             ],
             &self.rows.gather(&at(&self.waiting, keys))?,
         )
     }
 
-    fn snapshot_given(&self, keys: &[u32], max_parallelism: u16) -> Result<RecordBatch> {
+    fn snapshot_given(&self, keys: &[u32]) -> Result<RecordBatch> {
         let expiry = Int64Array::from(at(&self.expiry, keys));
         keyed_batch(
-            &at(self.keys.hashes(), keys),
-            max_parallelism,
-            &[(EXPIRY, Arc::new(expiry))],
+            at(self.keys.hashes(), keys),
+            &[(EXPIRY_COLUMN, Arc::new(expiry))],
             &self.keys.key_rows(keys)?,
         )
     }
 
-    fn restore_waiting(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn load_waiting(&mut self, batch: &RecordBatch) -> Result<()> {
         let (notes, rows) = unkeyed_batch(batch, 2, self.rows.schema())?;
         let fires_at = notes[0].as_primitive::<Int64Type>().values();
         let arrivals = notes[1].as_primitive::<UInt64Type>().values();
@@ -307,18 +330,20 @@ impl DeduplicateEarliestRowOperator {
         let mut ids = Vec::new();
         self.rows.insert(&rows, &mut ids)?;
         for (row, key) in keys.iter().enumerate() {
-            self.waiting[*key as usize] = ids[row];
-            self.places[*key as usize] = Place {
+            let place = Place {
                 fires_at: fires_at[row],
                 time: times[row],
                 arrival: arrivals[row],
             };
+            self.waiting[*key as usize] = ids[row];
+            self.places[*key as usize] = place;
+            self.queue.push(Reverse((place, *key)));
             self.arrivals = self.arrivals.max(arrivals[row] + 1);
         }
         Ok(())
     }
 
-    fn restore_given(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn load_given(&mut self, batch: &RecordBatch) -> Result<()> {
         let expiry = batch.column(1).as_primitive::<Int64Type>().values();
         let keys = &batch.columns()[2..];
         let keys = self.keys.resolve_keys(keys, batch.num_rows())?;
@@ -347,7 +372,7 @@ impl Operator for DeduplicateEarliestRowOperator {
         out: &mut Output,
     ) -> Result<Flow> {
         let now = ctx.processing_time();
-        self.forget(now)?;
+        self.forget(ctx)?;
         let steps = batch.steps.clone();
         let (batch, watermarks) = self.on_time(ctx, batch, out)?;
         self.add(&batch, &watermarks, now)?;
@@ -365,38 +390,84 @@ impl Operator for DeduplicateEarliestRowOperator {
         if self.watermarks.back() != Some(&watermark) {
             self.watermarks.push_back(watermark);
         }
-        self.release(ctx.processing_time(), out)
+        self.release(ctx, out)
     }
 
     fn resume(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        self.release(ctx.processing_time(), out)
+        self.release(ctx, out)
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        let max_parallelism = ctx.subtask().max_parallelism;
-        let waits = |key: &u32| self.waiting[*key as usize] != NONE;
-        let (waiting, given): (Vec<u32>, Vec<u32>) = (0..self.keys.len() as u32).partition(waits);
-        let waiting = waiting.chunks(SNAPSHOT_ROWS);
-        let given = given.chunks(SNAPSHOT_ROWS);
-        let rows: Result<Vec<_>> = waiting
-            .map(|keys| self.snapshot_waiting(keys, max_parallelism))
-            .collect();
-        let keys: Result<Vec<_>> = given
-            .map(|keys| self.snapshot_given(keys, max_parallelism))
-            .collect();
-        let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(ROWS, rows?);
-        snapshot.insert_keyed(GIVEN, keys?);
-        Ok(snapshot)
+        self.snapshot_keyed(ctx)
     }
 
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+impl KeyedState for DeduplicateEarliestRowOperator {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        self.keys.keys()
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
+        self.snapshot_keys(self.keys.ids())
+    }
+
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         let rows = snapshot.batches(ROWS);
-        rows.iter()
-            .try_for_each(|rows| self.restore_waiting(rows))?;
+        rows.iter().try_for_each(|rows| self.load_waiting(rows))?;
         let keys = snapshot.batches(GIVEN);
-        keys.iter().try_for_each(|keys| self.restore_given(keys))?;
-        self.queue_anew();
-        Ok(())
+        keys.iter().try_for_each(|keys| self.load_given(keys))
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.rows = RowSlab::new(self.rows.schema().clone());
+        self.waiting = Vec::new();
+        self.places = Vec::new();
+        self.expiry = Vec::new();
+        self.queue = BinaryHeap::new();
+        self.keys.keep(&[])
+    }
+
+    fn size_bytes(&self) -> usize {
+        let by_key = self.waiting.capacity() * 4
+            + self.places.capacity() * size_of::<Place>()
+            + self.expiry.capacity() * 8;
+        let queue = self.queue.capacity() * size_of::<(Place, u32)>();
+        self.keys.size_bytes() + self.rows.size_bytes() + by_key + queue
+    }
+
+    fn due_time(&self) -> DueTime {
+        DueTime::Event
+    }
+
+    fn due(&self, _: &str, rows: &RecordBatch) -> Vec<i64> {
+        match rows.column_by_name(FIRES_AT) {
+            Some(times) => times.as_primitive::<Int64Type>().values().to_vec(),
+            None => vec![i64::MAX; rows.num_rows()],
+        }
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        self.snapshot_keys(self.keys.ids_of(keys))
+    }
+
+    fn evict_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let mut gone = self.keys.ids_of(keys);
+        let snapshot = self.snapshot_keys(gone.clone())?;
+        gone.retain(|key| self.waiting[*key as usize] != NONE);
+        self.rows.remove(&at(&self.waiting, &gone))?;
+        self.keep(&self.keys.ids_but(keys))?;
+        Ok(snapshot)
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use arrow::array::{AsArray, BooleanArray, Int64Array};
 use arrow::datatypes::Int64Type;
 
-use super::{DeduplicateSpec, EXPIRY};
+use super::DeduplicateSpec;
 use crate::error::Result;
 use crate::operators::expiry::Sweep;
 use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch};
+use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
-use crate::state::{StateSnapshot, TimeToLive};
+use crate::state::{StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::ProcessingTime;
 
@@ -26,6 +27,8 @@ pub struct DeduplicateFirstRowOperator {
     time_to_live: TimeToLive,
     sweep: Sweep,
     ids: Vec<u32>,
+    /// The hashes of the keys that changed; `None` where nobody asks.
+    changed: Option<Vec<u64>>,
 }
 
 impl DeduplicateFirstRowOperator {
@@ -37,21 +40,56 @@ impl DeduplicateFirstRowOperator {
             time_to_live: spec.time_to_live,
             sweep: Sweep::new(spec.time_to_live),
             ids: Vec::new(),
+            changed: None,
         })
     }
 
     /// Forgets keys whose time is over, now and then.
-    fn forget(&mut self, now: ProcessingTime) -> Result<()> {
+    fn forget(&mut self, ctx: &mut Context) -> Result<()> {
+        let now = ctx.processing_time();
         if !self.sweep.is_due(now) {
             return Ok(());
         }
         let lives = |id: &u32| !TimeToLive::is_expired(self.expiry[*id as usize], now);
-        let live: Vec<u32> = (0..self.keys.len() as u32).filter(lives).collect();
-        if live.len() < self.keys.len() {
-            self.keys.keep(&live)?;
-            self.expiry = at(&self.expiry, &live);
+        let (live, gone): (Vec<u32>, Vec<u32>) = self.keys.ids().into_iter().partition(lives);
+        let gone = at(self.keys.hashes(), &gone);
+        ctx.keys_changed(&gone);
+        self.changed(gone);
+        self.keep(&live)
+    }
+
+    fn keep(&mut self, ids: &[u32]) -> Result<()> {
+        if ids.len() == self.keys.len() {
+            return Ok(());
         }
-        Ok(())
+        if self.time_to_live.is_enabled() {
+            keep_at(&mut self.expiry, ids);
+        }
+        self.keys.keep(ids)
+    }
+
+    fn changed(&mut self, hashes: impl IntoIterator<Item = u64>) {
+        if let Some(changed) = &mut self.changed {
+            changed.extend(hashes);
+        }
+    }
+
+    fn snapshot_keys(&self, keys: &[u32]) -> Result<StateSnapshot> {
+        let batches = keys.chunks(SNAPSHOT_ROWS).map(|ids| {
+            let expiry = if self.time_to_live.is_enabled() {
+                at(&self.expiry, ids)
+            } else {
+                vec![i64::MAX; ids.len()]
+            };
+            keyed_batch(
+                at(self.keys.hashes(), ids),
+                &[(EXPIRY_COLUMN, Arc::new(Int64Array::from(expiry)))],
+                &self.keys.key_rows(ids)?,
+            )
+        });
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(KEYS, batches.collect::<Result<_>>()?);
+        Ok(snapshot)
     }
 
     fn first_seen(&mut self, known: usize, now: ProcessingTime) -> BooleanArray {
@@ -96,47 +134,94 @@ impl Operator for DeduplicateFirstRowOperator {
         batch: ChangelogBatch,
         out: &mut Output,
     ) -> Result<Flow> {
-        let now = ctx.processing_time();
-        self.forget(now)?;
+        self.forget(ctx)?;
         let known = self.keys.len();
         let mut ids = std::mem::take(&mut self.ids);
         self.keys.resolve(&batch, &mut ids)?;
         self.ids = ids;
-        let mask = self.first_seen(known, now);
+        let mask = self.first_seen(known, ctx.processing_time());
+        if self.changed.is_some() {
+            let new = mask.values().set_indices().map(|row| self.ids[row]);
+            let hashes = at(self.keys.hashes(), &new.collect::<Vec<_>>());
+            self.changed(hashes);
+        }
         out.emit(batch.filter(&mask)?.0);
         Ok(Flow::Done)
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        let all: Vec<u32> = (0..self.keys.len() as u32).collect();
-        let mut batches = Vec::new();
-        for ids in all.chunks(SNAPSHOT_ROWS) {
-            let expiry = if self.time_to_live.is_enabled() {
-                at(&self.expiry, ids)
-            } else {
-                vec![i64::MAX; ids.len()]
-            };
-            batches.push(keyed_batch(
-                &at(self.keys.hashes(), ids),
-                ctx.subtask().max_parallelism,
-                &[(EXPIRY, Arc::new(Int64Array::from(expiry)))],
-                &self.keys.key_rows(ids)?,
-            )?);
-        }
-        let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(KEYS, batches);
-        Ok(snapshot)
+        self.snapshot_keyed(ctx)
     }
 
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+impl KeyedState for DeduplicateFirstRowOperator {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        self.keys.keys()
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
+        self.snapshot_keys(&self.keys.ids())
+    }
+
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         for batch in snapshot.batches(KEYS) {
             let keys = &batch.columns()[2..];
-            self.keys.resolve_keys(keys, batch.num_rows())?;
+            let ids = self.keys.resolve_keys(keys, batch.num_rows())?;
             if self.time_to_live.is_enabled() {
+                self.expiry.resize(self.keys.len(), i64::MIN);
                 let expiry = batch.column(1).as_primitive::<Int64Type>().values();
-                self.expiry.extend_from_slice(expiry);
+                for (id, expiry) in ids.iter().zip(expiry) {
+                    self.expiry[*id as usize] = *expiry;
+                }
             }
         }
         Ok(())
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.expiry = Vec::new();
+        self.keys.keep(&[])
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.keys.size_bytes() + self.expiry.capacity() * 8
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        self.snapshot_keys(&self.keys.ids_of(keys))
+    }
+
+    fn evict_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.snapshot_keys(&self.keys.ids_of(keys))?;
+        self.keep(&self.keys.ids_but(keys))?;
+        Ok(gone)
+    }
+
+    /// A row of a key that is known changes nothing.
+    fn tracks_changes(&self) -> bool {
+        true
+    }
+
+    fn track_changes(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    fn take_changed(&mut self) -> Vec<u64> {
+        self.changed
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 }

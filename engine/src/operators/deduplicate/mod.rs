@@ -41,9 +41,6 @@ pub struct DeduplicateChangelog {
     pub bundle_rows: Option<usize>,
 }
 
-/// The column of a snapshot that says when a key is forgotten, in milliseconds of processing time.
-const EXPIRY: &str = "expiry";
-
 /// The table of a snapshot with the rows that are held.
 const ROWS: &str = "rows";
 

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use rand::Rng;
+use rand::rngs::SmallRng;
+
 use super::*;
 use crate::operators::Operator;
+use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
 use crate::operators::test_bench::{Way, check, run};
 use crate::types::{Field, LogicalType, TypeRoot};
 
@@ -416,5 +420,84 @@ fn the_last_agrees_with_a_naive_twin() {
                 .collect();
             assert_eq!(changes, expected, "{way:?} {seed}");
         }
+    }
+}
+
+/// Rows of a few keys with a time around that of the stream.
+fn random_rows() -> RandomRows {
+    let mut value = 0;
+    Box::new(move |rng: &mut SmallRng, _, time| {
+        value += rng.random_range(0..2);
+        let time = time + rng.random_range(-15..15);
+        match rng.random_range(0..10) {
+            0 => format!("+I null, {value}, {time}"),
+            key => format!("+I k{key}, {value}, {time}"),
+        }
+    })
+}
+
+fn conforms<O: Operator>(name: &str, clock: bool, bundles: bool, make: impl Fn() -> O) {
+    Conformance {
+        name,
+        inputs: &[&schema()],
+        rows: &random_rows,
+        output_key: &first_cell,
+        watermarks: true,
+        clock,
+        bundles,
+    }
+    .check(make);
+}
+
+#[test]
+fn first_rows_are_known_wherever_their_keys_are() {
+    conforms("first row", false, false, || first(0));
+    conforms("first row for a time", true, false, || first(80));
+}
+
+#[test]
+fn earliest_rows_come_wherever_their_keys_are() {
+    conforms("earliest row", false, false, || earliest(0));
+    conforms("earliest row for a time", true, false, || earliest(80));
+}
+
+#[test]
+fn changing_rows_change_wherever_their_keys_are() {
+    let bundled = DeduplicateChangelog {
+        bundle_rows: Some(4),
+        ..CHANGES
+    };
+    for (keep, order) in [
+        (KeepRow::Last, None),
+        (KeepRow::Last, Some(2)),
+        (KeepRow::First, Some(2)),
+    ] {
+        let make = |changelog| move || changing(keep, order, changelog);
+        conforms("changing row", false, false, make(CHANGES));
+        conforms("changing row in bundles", false, true, make(bundled));
+        let short = DeduplicateSpec {
+            time_to_live: TimeToLive::of_millis(80),
+            ..spec(keep, order)
+        };
+        conforms("changing row for a time", true, false, || {
+            DeduplicateChangingRowOperator::new(short.clone(), CHANGES).unwrap()
+        });
+    }
+}
+
+#[test]
+fn of_first_rows_new_keys_alone_have_changed() {
+    use crate::operators::test_bench::batch;
+    use crate::operators::{Context, InputIndex, KeyedState, Output, Subtask};
+    let mut operator = first(0);
+    let mut ctx = Context::new(Subtask::SINGLE, Default::default());
+    let mut out = Output::new(false);
+    operator.track_changes();
+    for (rows, new) in [("+I a, 1, 1\n+I b, 1, 1", 2), ("+I a, 1, 1\n+I c, 1, 1", 1)] {
+        let rows = batch(&schema(), rows);
+        let _ = operator
+            .process_batch(&mut ctx, InputIndex::FIRST, rows, &mut out)
+            .unwrap();
+        assert_eq!(operator.take_changed().len(), new);
     }
 }

@@ -10,18 +10,21 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
+use super::change_marks::ChangeMarks;
 use crate::error::Result;
 use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
-use crate::state::{GroupTable, Groups, KEY_HASH_COLUMN, StateBackend, TimeToLive};
-use crate::stream::hash_columns;
+use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet};
+use crate::state::{
+    GroupTable, Groups, KEY_HASH_COLUMN, StateBackend, TimeToLive, all_but, keep_at, key_hashes_of,
+};
 use crate::types::ProcessingTime;
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 /// From how many keys on those without state are given back.
 const LEAST_KEYS: usize = 4096;
-/// The name of the column that holds when a group expires, in snapshots.
-const EXPIRY: &str = "$expiry";
+/// The most groups in a batch of a snapshot.
+const SNAPSHOT_GROUPS: usize = 1 << 20;
 
 /// What a row does to its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +70,7 @@ pub(super) struct GroupStates {
     free: Vec<u32>,
     /// Slots that are free as soon as the rows of the batch are folded.
     retired: Vec<u32>,
+    marks: ChangeMarks,
 }
 
 impl GroupStates {
@@ -91,6 +95,7 @@ impl GroupStates {
             expiries: Vec::new(),
             free: Vec::new(),
             retired: Vec::new(),
+            marks: ChangeMarks::default(),
         })
     }
 
@@ -154,6 +159,17 @@ impl GroupStates {
     /// Gives each row its slot; `known` keys were there before the batch. `weight` tells by how much a row changes the number
     /// of rows of its group.
     pub(super) fn assign(
+        &mut self,
+        groups: &[u32],
+        known: usize,
+        weight: impl Fn(usize) -> i64,
+        now: ProcessingTime,
+    ) -> Assigned {
+        self.marks.mark(groups, self.table.len());
+        self.give_slots(groups, known, weight, now)
+    }
+
+    fn give_slots(
         &mut self,
         groups: &[u32],
         known: usize,
@@ -246,15 +262,19 @@ impl GroupStates {
         self.free.append(&mut self.retired);
     }
 
-    /// Lets go of the groups whose time to live is over.
-    pub(super) fn sweep(&mut self, now: ProcessingTime) {
+    /// Lets go of the groups whose time to live is over; gives the hashes of their keys.
+    pub(super) fn sweep(&mut self, now: ProcessingTime) -> Vec<u64> {
+        let mut expired = Vec::new();
         for group in 0..self.slots.len() as u32 {
             let slot = self.slots[group as usize];
             if slot != NONE && self.is_expired(slot, now) {
                 self.retire(group);
+                expired.push(group);
             }
         }
         self.release();
+        self.marks.mark(&expired, self.table.len());
+        self.hashes(&expired)
     }
 
     /// Gives memory back where most keys have no state. The numbers of groups change: nobody may hold one.
@@ -263,41 +283,104 @@ impl GroupStates {
         if self.permanent || keys < LEAST_KEYS || 2 * self.live() > keys {
             return Ok(());
         }
-        let live: Vec<u32> = self.live_groups();
-        let keys = self.table.keys(&Groups::Ids(&live))?;
-        let hashes = Groups::Ids(&live).gather(self.table.hashes());
-        let slots = Groups::Ids(&live).gather(&self.slots);
-        self.table = self.backend.group_table(&self.key_types, live.len())?;
-        if !live.is_empty() {
-            self.table.resolve(&keys, &hashes, &mut Vec::new())?;
+        let live = self.live_groups();
+        self.keep(&live)
+    }
+
+    /// Forgets all groups but these, given ascending, and moves their states together where they are few.
+    fn keep(&mut self, groups: &[u32]) -> Result<()> {
+        debug_assert!(self.retired.is_empty(), "no batch is under way");
+        if groups.is_empty() {
+            return self.clear();
         }
-        self.slots = slots;
-        if 4 * live.len() < self.counts.len() {
+        self.marks.renumber(self.table.hashes());
+        self.table.keep(groups);
+        if self.permanent {
+            return self.aggregates.keep(groups);
+        }
+        keep_at(&mut self.slots, groups);
+        if 4 * self.live() < 3 * self.counts.len() {
             self.pack_slots()?;
         }
         Ok(())
     }
 
-    /// Moves all states together; every group has a slot.
-    fn pack_slots(&mut self) -> Result<()> {
-        let slots = Groups::Ids(&self.slots);
-        let partials = self.aggregates.partials(&slots)?;
-        self.counts = slots.gather(&self.counts);
-        if self.ttl.is_enabled() {
-            self.expiries = slots.gather(&self.expiries);
+    /// The slots that groups have, ascending.
+    fn used_slots(&self) -> Vec<u32> {
+        let mut used = vec![false; self.counts.len()];
+        for slot in self.slots.iter().filter(|slot| **slot != NONE) {
+            used[*slot as usize] = true;
         }
+        (0..used.len() as u32)
+            .filter(|slot| used[*slot as usize])
+            .collect()
+    }
+
+    /// Moves all states together.
+    fn pack_slots(&mut self) -> Result<()> {
+        let used = self.used_slots();
+        let mut numbers = vec![NONE; self.counts.len()];
+        for (new, old) in used.iter().enumerate() {
+            numbers[*old as usize] = new as u32;
+        }
+        for slot in self.slots.iter_mut().filter(|slot| **slot != NONE) {
+            *slot = numbers[*slot as usize];
+        }
+        keep_at(&mut self.counts, &used);
+        if self.ttl.is_enabled() {
+            keep_at(&mut self.expiries, &used);
+        }
+        self.free = Vec::new();
+        self.aggregates.keep(&used)
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        self.marks.renumber(self.table.hashes());
+        self.table = self.backend.group_table(&self.key_types, 0)?;
         self.aggregates = self.spec.create()?;
-        self.aggregates.grow(self.slots.len());
-        self.slots = (0..self.slots.len() as u32).collect();
-        self.aggregates.merge(&self.spec, &self.slots, &partials)?;
-        self.free.clear();
+        self.slots = Vec::new();
+        self.counts = Vec::new();
+        self.expiries = Vec::new();
+        self.free = Vec::new();
+        self.retired = Vec::new();
         Ok(())
     }
 
+    /// Forgets the groups of some keys.
+    pub(super) fn remove(&mut self, keys: &KeySet) -> Result<()> {
+        let gone = self.table.ids_of(keys.iter().copied());
+        if gone.is_empty() {
+            return Ok(());
+        }
+        for group in self.with_state(gone.clone()) {
+            if !self.permanent {
+                self.retire(group);
+            }
+        }
+        self.release();
+        self.keep(&all_but(&gone, self.table.len()))
+    }
+
+    /// Remembers from now on which groups change.
+    pub(super) fn track_changes(&mut self) {
+        self.marks.start();
+    }
+
+    /// The hashes of the keys whose groups changed.
+    pub(super) fn take_changed(&mut self) -> Vec<u64> {
+        let (groups, mut hashes) = self.marks.take();
+        hashes.extend(self.hashes(&groups));
+        hashes
+    }
+
     fn live_groups(&self) -> Vec<u32> {
-        (0..self.table.len() as u32)
-            .filter(|group| self.current_slot(*group) != NONE)
-            .collect()
+        self.with_state((0..self.table.len() as u32).collect())
+    }
+
+    fn with_state(&self, mut groups: Vec<u32>) -> Vec<u32> {
+        groups.retain(|group| self.current_slot(*group) != NONE);
+        groups
     }
 
     /// The keys of groups.
@@ -317,34 +400,61 @@ impl GroupStates {
 
     /// Bytes held.
     pub(super) fn size_bytes(&self) -> usize {
-        let by_group = self.slots.capacity() * 4;
+        let by_group = self.slots.capacity() * 4 + self.free.capacity() * 4;
         let by_slot = (self.counts.capacity() + self.expiries.capacity()) * 8;
-        self.table.size_bytes() + self.aggregates.size_bytes() + by_group + by_slot
+        self.table.size_bytes()
+            + self.aggregates.size_bytes()
+            + self.marks.size_bytes()
+            + by_group
+            + by_slot
     }
 
-    /// All groups with a state: key group, keys, accumulators, and the time at which they expire.
-    pub(super) fn snapshot(
-        &self,
+    /// All groups with a state: the hash of the key, keys, accumulators, and the time at which they expire.
+    pub(super) fn snapshot(&self, key_names: &[String]) -> Result<Vec<RecordBatch>> {
+        self.snapshot_groups(&self.live_groups(), key_names)
+    }
+
+    /// The same for the groups of some keys.
+    pub(super) fn export(&self, key_names: &[String], keys: &KeySet) -> Result<Vec<RecordBatch>> {
+        let groups = self.table.ids_of(keys.iter().copied());
+        self.snapshot_groups(&self.with_state(groups), key_names)
+    }
+
+    /// The keys that changed by their hashes, ascending and each once, and the groups of these.
+    pub(super) fn export_changed(
+        &mut self,
         key_names: &[String],
-        max_parallelism: u16,
-    ) -> Result<Vec<RecordBatch>> {
-        let live = self.live_groups();
-        if live.is_empty() {
-            return Ok(Vec::new());
+    ) -> Result<(Vec<u64>, Vec<RecordBatch>)> {
+        let (mut groups, others) = self.marks.take();
+        let mut hashes = self.hashes(&groups);
+        hashes.extend(&others);
+        hashes.sort_unstable();
+        hashes.dedup();
+        if !others.is_empty() || self.table.has_collisions() {
+            groups = self.table.ids_of(hashes.iter().copied());
         }
-        let slots: Vec<u32> = live.iter().map(|group| self.current_slot(*group)).collect();
-        let hashes = self.hashes(&live);
-        let key_groups = hashes.iter().map(|hash| *hash);
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from_iter_values(key_groups))];
-        columns.extend(self.keys(&live)?);
-        let partials = self.aggregates.partials(&Groups::Ids(&slots))?;
-        columns.extend(self.spec.state_columns(partials)?);
-        if self.ttl.is_enabled() {
-            let expiries = Groups::Ids(&slots).gather(&self.expiries);
-            columns.push(Arc::new(Int64Array::from(expiries)));
-        }
+        let batches = self.snapshot_groups(&self.with_state(groups), key_names)?;
+        Ok((hashes, batches))
+    }
+
+    fn snapshot_groups(&self, live: &[u32], key_names: &[String]) -> Result<Vec<RecordBatch>> {
         let schema = Arc::new(self.snapshot_schema(key_names));
-        Ok(vec![RecordBatch::try_new(schema, columns)?])
+        let batches = live.chunks(SNAPSHOT_GROUPS).map(|groups| {
+            let slots: Vec<u32> = groups
+                .iter()
+                .map(|group| self.current_slot(*group))
+                .collect();
+            let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(self.hashes(groups)))];
+            columns.extend(self.keys(groups)?);
+            let partials = self.aggregates.partials(&Groups::Ids(&slots))?;
+            columns.extend(self.spec.state_columns(partials)?);
+            if self.ttl.is_enabled() {
+                let expiries = Groups::Ids(&slots).gather(&self.expiries);
+                columns.push(Arc::new(Int64Array::from(expiries)));
+            }
+            Ok(RecordBatch::try_new(schema.clone(), columns)?)
+        });
+        batches.collect()
     }
 
     /// The columns of [`GroupStates::snapshot`].
@@ -354,38 +464,42 @@ impl GroupStates {
         fields.extend(keys.map(|(name, key)| Field::new(name, key.clone(), true)));
         fields.extend(self.spec.state_fields());
         if self.ttl.is_enabled() {
-            fields.push(Field::new(EXPIRY, DataType::Int64, false));
+            fields.push(Field::new(EXPIRY_COLUMN, DataType::Int64, false));
         }
         Schema::new(fields)
     }
 
-    /// Takes snapshots up. A state written without a time to live expires when it has one again that has passed since the
-    /// next write.
-    pub(super) fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
+    /// Takes up groups of keys that are not here. A state written without a time to live expires when it has one again that has passed
+    /// since the next write.
+    pub(super) fn load(&mut self, batches: &[RecordBatch]) -> Result<()> {
         for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
             let first_partial = 1 + self.key_types.len();
             let last_partial = first_partial + self.spec.partial_fields().len();
             let keys = &batch.columns()[1..first_partial];
             let partials = &batch.columns()[first_partial..last_partial];
-            let expiries = batch.column_by_name(EXPIRY);
             let counts = self.spec.row_counts(partials).filter(|_| !self.insert_only);
             let mut groups = Vec::new();
-            let hashes = hash_columns(keys, batch.num_rows())?;
             let known = self.table.len();
-            self.resolve(keys, &hashes, &mut groups)?;
+            self.resolve(keys, key_hashes_of(batch), &mut groups)?;
             let weight = |row: usize| counts.map_or(1, |counts| counts[row]);
-            let assigned = self.assign(&groups, known, weight, ProcessingTime(i64::MIN));
-            if self.ttl.is_enabled() {
-                let expiries = expiries.map(|column| column.as_primitive::<Int64Type>().values());
-                for (row, slot) in assigned.slots.iter().enumerate() {
-                    self.expiries[*slot as usize] =
-                        expiries.map_or(i64::MAX, |expiries| expiries[row]);
-                }
-            }
+            let assigned = self.give_slots(&groups, known, weight, ProcessingTime(i64::MIN));
+            debug_assert!(!assigned.ignores, "a group that is kept has rows");
+            self.load_expiries(batch, &assigned.slots);
             self.aggregates
                 .merge(&self.spec, &assigned.slots, partials)?;
         }
         Ok(())
+    }
+
+    fn load_expiries(&mut self, batch: &RecordBatch, slots: &[u32]) {
+        if !self.ttl.is_enabled() {
+            return;
+        }
+        let expiries = batch.column_by_name(EXPIRY_COLUMN);
+        let expiries = expiries.map(|column| column.as_primitive::<Int64Type>().values());
+        for (row, slot) in slots.iter().enumerate() {
+            self.expiries[*slot as usize] = expiries.map_or(i64::MAX, |expiries| expiries[row]);
+        }
     }
 }
 

@@ -10,8 +10,10 @@
 //! An update that changes nothing is left out, unless state has a time to live: then it keeps the state behind alive. A row
 //! taken back from a group that is not there is ignored.
 
+mod change_marks;
 mod changes;
 mod group_states;
+mod keyed;
 mod local;
 mod record;
 #[cfg(test)]
@@ -28,7 +30,7 @@ use self::changes::ChangeWriter;
 use self::group_states::GroupStates;
 use self::touched::Touched;
 use super::window_aggregate::{pick, weights};
-use super::{Bundle, Context, Flow, InputIndex, Operator, Output, key_hashes};
+use super::{Bundle, Context, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
 use crate::functions::AggregateCall;
 use crate::functions::aggregate::AggregateSetSpec;
@@ -300,7 +302,7 @@ impl Operator for GroupAggregateOperator {
                 .as_ref()
                 .is_none_or(|(bundle, _)| bundle.is_empty())
             {
-                self.states.sweep(now);
+                ctx.keys_changed(&self.states.sweep(now));
                 self.states.pack()?;
             }
             self.plan_sweep(now);
@@ -314,12 +316,7 @@ impl Operator for GroupAggregateOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        let mut snapshot = StateSnapshot::default();
-        let batches = self
-            .states
-            .snapshot(&self.key_names, ctx.subtask().max_parallelism)?;
-        snapshot.insert_keyed(TABLE, batches);
-        Ok(snapshot)
+        self.snapshot_keyed(ctx)
     }
 
     fn state_schema(&self) -> Vec<(String, SchemaRef)> {
@@ -328,8 +325,14 @@ impl Operator for GroupAggregateOperator {
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.states.restore(snapshot.batches(TABLE))?;
-        self.plan_sweep(ctx.processing_time());
-        Ok(())
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
     }
 }

@@ -1,7 +1,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rand::Rng;
+use rand::rngs::SmallRng;
+
 use super::*;
+use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
 use crate::operators::test_bench::{Way, check, run};
 use crate::state::HashMapStateBackend;
 use crate::types::LogicalType;
@@ -490,5 +494,224 @@ fn both_phases_agree_with_a_slow_one() {
         expected.sort();
         actual.sort();
         assert_eq!(actual, expected, "seed {seed}");
+    }
+}
+
+/// Rows of a few keys that come and go; now and then one goes that was not there. `cells` are those of a key and a value.
+fn random_changes(
+    takes_back: bool,
+    cells: &'static dyn Fn(u32, &str) -> String,
+) -> impl Fn() -> RandomRows {
+    move || {
+        let mut there: Vec<String> = Vec::new();
+        Box::new(move |rng: &mut SmallRng, _, _| {
+            if takes_back && rng.random_bool(0.4) && !there.is_empty() {
+                let row = there.swap_remove(rng.random_range(0..there.len()));
+                return format!("-D {row}");
+            }
+            let value = match rng.random_range(0..5) {
+                0 => "null".to_string(),
+                value => value.to_string(),
+            };
+            let row = cells(rng.random_range(0..12), &value);
+            if takes_back && rng.random_bool(0.05) {
+                return format!("-D {row}");
+            }
+            there.push(row.clone());
+            format!("+I {row}")
+        })
+    }
+}
+
+fn text_key(key: u32, value: &str) -> String {
+    match key {
+        0 => format!("null, {value}"),
+        key => format!("k{key}, {value}"),
+    }
+}
+
+fn conforms(name: &str, spec: &GroupAggregateSpec, rows: &dyn Fn() -> RandomRows) {
+    let keys = spec.keys.len();
+    Conformance {
+        name,
+        inputs: &[&spec.input],
+        rows,
+        output_key: &|cells| cells[..keys].join(", "),
+        watermarks: spec.mini_batch_rows.is_some(),
+        clock: spec.ttl.is_enabled(),
+        bundles: spec.mini_batch_rows.is_some(),
+    }
+    .check(|| operator(spec));
+}
+
+#[test]
+fn groups_come_and_go_with_their_keys() {
+    let everything = spec(&aggregates());
+    conforms("all rows", &everything, &random_changes(true, &text_key));
+    let growing = GroupAggregateSpec {
+        insert_only: true,
+        update_before: false,
+        ..everything.clone()
+    };
+    conforms("inserts", &growing, &random_changes(false, &text_key));
+    let bundled = GroupAggregateSpec {
+        mini_batch_rows: Some(5),
+        ..everything.clone()
+    };
+    conforms("bundles", &bundled, &random_changes(true, &text_key));
+    let keyless = GroupAggregateSpec {
+        keys: vec![],
+        ..everything
+    };
+    conforms("no key", &keyless, &random_changes(true, &text_key));
+}
+
+#[test]
+fn groups_with_a_time_to_live_come_and_go_with_their_keys() {
+    for insert_only in [true, false] {
+        let short = GroupAggregateSpec {
+            ttl: TimeToLive::of_millis(60),
+            insert_only,
+            ..spec(&aggregates())
+        };
+        let rows = random_changes(!insert_only, &text_key);
+        conforms("time to live", &short, &rows);
+    }
+}
+
+#[test]
+fn lists_of_distinct_values_keep_their_order() {
+    let distinct = |function: &str, result: TypeRoot| AggregateCall {
+        distinct: true,
+        ..call(function, Some(1), result)
+    };
+    let list = TypeRoot::Array(Box::new(LogicalType::INT));
+    let ordered = spec(&[
+        distinct("ARRAY_AGG", list),
+        distinct("LAST_VALUE", TypeRoot::Int),
+        count(),
+    ]);
+    conforms("distinct lists", &ordered, &random_changes(true, &text_key));
+}
+
+#[test]
+fn groups_of_every_layout_of_keys_come_and_go() {
+    let input = |key: LogicalType| {
+        Schema::new(vec![
+            Field::new("k", key),
+            Field::new("v", LogicalType::INT),
+        ])
+    };
+    fn number_key(key: u32, value: &str) -> String {
+        match key {
+            0 => format!("null, {value}"),
+            key => format!("{key}, {value}"),
+        }
+    }
+    for insert_only in [true, false] {
+        let by_number = GroupAggregateSpec {
+            input: input(LogicalType::BIGINT),
+            insert_only,
+            ..spec(&[count(), of_v("SUM")])
+        };
+        let rows = random_changes(!insert_only, &number_key);
+        conforms("numbers", &by_number, &rows);
+        let by_both = GroupAggregateSpec {
+            keys: vec![0, 1],
+            ..by_number
+        };
+        conforms("two columns", &by_both, &rows);
+    }
+}
+
+#[test]
+fn partials_find_the_groups_of_their_keys() {
+    let two = GroupAggregateSpec {
+        merges_partials: true,
+        mini_batch_rows: Some(4),
+        ..spec(&[count(), of_v("SUM")])
+    };
+    let aggregates = AggregateSetSpec::new(&two.aggregates, false).unwrap();
+    let partials = partial_schema(two.key_fields(), &aggregates);
+    let rows = || -> RandomRows {
+        let mut there: Vec<String> = Vec::new();
+        Box::new(move |rng: &mut SmallRng, _, _| {
+            if rng.random_bool(0.3) && !there.is_empty() {
+                return there.swap_remove(rng.random_range(0..there.len()));
+            }
+            let (key, value) = (rng.random_range(0..9), rng.random_range(0..5));
+            there.push(format!("+I k{key}, -1, {}, -1", -value));
+            format!("+I k{key}, 1, {value}, 1")
+        })
+    };
+    Conformance {
+        name: "partials",
+        inputs: &[&partials],
+        rows: &rows,
+        output_key: &first_cell,
+        watermarks: true,
+        clock: false,
+        bundles: true,
+    }
+    .check(|| operator(&two));
+}
+
+#[test]
+fn what_changed_is_exported_with_what_ended() {
+    let mut operator = operator(&spec(&[count()]));
+    let mut ctx = Context::new(crate::operators::Subtask::SINGLE, Default::default());
+    let mut out = Output::new(false);
+    let mut take = |operator: &mut GroupAggregateOperator, text: &str| {
+        let rows = crate::operators::test_bench::batch(&schema(), text);
+        let hashes = key_hashes(&rows, &[0]).unwrap().values().to_vec();
+        let _ = operator
+            .process_batch(&mut ctx, InputIndex::FIRST, rows, &mut out)
+            .unwrap();
+        hashes
+    };
+    let ctx = Context::new(crate::operators::Subtask::SINGLE, Default::default());
+    let mut hashes = take(&mut operator, "+I a, 1\n+I b, 1\n+I c, 1");
+    assert!(operator.take_changed().is_empty(), "nobody has asked");
+    operator.track_changes();
+    take(&mut operator, "-D a, 1\n+I b, 1");
+    let changed = operator.export_changed(&ctx).unwrap().unwrap();
+    hashes.truncate(2);
+    hashes.sort_unstable();
+    assert_eq!(changed.changed, Some(hashes));
+    let groups = changed.batches(TABLE);
+    assert_eq!(crate::operators::test_bench::rows_text(&groups[0]).len(), 1);
+    assert!(operator.take_changed().is_empty(), "it has been told");
+    let c = take(&mut operator, "+I c, 1");
+    let keys = c.iter().copied().collect();
+    operator.evict_keyed(&ctx, &keys).unwrap();
+    let changed = operator.export_changed(&ctx).unwrap().unwrap();
+    assert_eq!(changed.changed, Some(c));
+    assert!(!changed.has_rows(), "it is elsewhere");
+}
+
+#[test]
+fn what_is_evicted_gives_memory_back() {
+    for insert_only in [true, false] {
+        let mut operator = operator(&GroupAggregateSpec {
+            insert_only,
+            ..spec(&[count(), of_v("SUM")])
+        });
+        let mut ctx = Context::new(crate::operators::Subtask::SINGLE, Default::default());
+        let mut out = Output::new(false);
+        let rows: Vec<String> = (0..20_000).map(|key| format!("+I k{key}, 1")).collect();
+        let rows = crate::operators::test_bench::batch(&schema(), &rows.join("\n"));
+        let hashes = key_hashes(&rows, &[0]).unwrap().values().to_vec();
+        let _ = operator
+            .process_batch(&mut ctx, InputIndex::FIRST, rows, &mut out)
+            .unwrap();
+        let full = operator.size_bytes();
+        let keys = hashes[..16_000].iter().copied().collect();
+        let gone = operator.evict_keyed(&ctx, &keys).unwrap();
+        assert_eq!(operator.groups(), 4000);
+        assert!(3 * operator.size_bytes() < full);
+        operator.load_keyed(&ctx, &gone).unwrap();
+        assert_eq!(operator.groups(), 20_000);
+        operator.clear_keyed().unwrap();
+        assert!(100 * operator.size_bytes() < full);
     }
 }

@@ -1,14 +1,15 @@
 //! The rows of one side of an interval join that a row of the other side may still meet.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
 
 use crate::error::Result;
-use crate::state::{KEY_HASH_COLUMN, RowSlab};
+use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::row_timers::RowTimers;
+use crate::state::{RowSlab, keep_at};
 
 /// Rows by key and time.
 pub(super) struct RowCache {
@@ -17,32 +18,26 @@ pub(super) struct RowCache {
     facts: Vec<RowFacts>,
     /// By key: rows in order of time, then of arrival.
     by_key: Vec<VecDeque<(i64, u32)>>,
-    expiring: BinaryHeap<Reverse<(i64, u64, u32)>>,
-    next_sequence: u64,
+    expiring: RowTimers,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct RowFacts {
-    key: Option<u32>,
-    hash: u64,
+    key: u32,
     time: i64,
-    sequence: u64,
     /// Whether it has found a row of the other side.
     paired: bool,
 }
 
 const NO_FACTS: RowFacts = RowFacts {
-    key: None,
-    hash: 0,
+    key: 0,
     time: 0,
-    sequence: 0,
     paired: false,
 };
 
 /// What is known of rows that are put into a cache.
 pub(super) struct CachedRows<'a> {
-    pub(super) keys: &'a [Option<u32>],
-    pub(super) hashes: &'a [u64],
+    pub(super) keys: &'a [u32],
     pub(super) times: &'a [i64],
     pub(super) paired: &'a [bool],
 }
@@ -50,7 +45,6 @@ pub(super) struct CachedRows<'a> {
 /// Rows of a snapshot, with what was known of them.
 pub(super) struct KeptRows {
     pub(super) rows: RecordBatch,
-    pub(super) hashes: Vec<u64>,
     pub(super) times: Vec<i64>,
     pub(super) paired: Vec<bool>,
 }
@@ -69,14 +63,24 @@ impl RowCache {
             rows: RowSlab::new(schema),
             facts: Vec::new(),
             by_key: Vec::new(),
-            expiring: BinaryHeap::new(),
-            next_sequence: 0,
+            expiring: RowTimers::default(),
         }
     }
 
     /// The rows by their number.
     pub(super) fn rows(&self) -> &RowSlab {
         &self.rows
+    }
+
+    /// The key of a row.
+    pub(super) fn key(&self, row: u32) -> u32 {
+        self.facts[row as usize].key
+    }
+
+    /// Whether a key has rows.
+    pub(super) fn has_rows(&self, key: u32) -> bool {
+        let of_key = self.by_key.get(key as usize);
+        of_key.is_some_and(|of_key| !of_key.is_empty())
     }
 
     /// The rows of a key whose times lie in a range, by time, then in order of arrival: the `skip`th and those behind it.
@@ -114,18 +118,12 @@ impl RowCache {
             let index = *index as usize;
             let facts = RowFacts {
                 key: known.keys[index],
-                hash: known.hashes[index],
                 time: known.times[index],
-                sequence: self.next_sequence,
                 paired: known.paired[index],
             };
-            self.next_sequence += 1;
             self.facts[id as usize] = facts;
-            self.expiring
-                .push(Reverse((facts.time, facts.sequence, id)));
-            if let Some(key) = facts.key {
-                self.add_to_key(key, facts.time, id);
-            }
+            self.expiring.push(facts.time, id);
+            self.add_to_key(facts.key, facts.time, id);
         }
         Ok(())
     }
@@ -141,103 +139,109 @@ impl RowCache {
 
     /// The time of the oldest row.
     pub(super) fn first_time(&self) -> Option<i64> {
-        self.expiring.peek().map(|Reverse((time, _, _))| *time)
+        self.expiring.first_time()
     }
 
     /// Takes the rows up to a time out, by time, then in order of arrival. They stay among the rows until they are removed.
     pub(super) fn expire(&mut self, last: i64) -> Vec<ExpiredRow> {
         let mut expired = Vec::new();
-        while let Some(Reverse((time, _, row))) = self.expiring.peek().copied()
-            && time <= last
-        {
-            self.expiring.pop();
+        while let Some((time, row)) = self.expiring.pop_until(last) {
             let facts = self.facts[row as usize];
             expired.push(ExpiredRow {
                 row,
                 time,
                 paired: facts.paired,
             });
-            if let Some(key) = facts.key {
-                // Rows leave by time, then in order of arrival: the first of the key goes.
-                let of_key = &mut self.by_key[key as usize];
-                let first = of_key.pop_front();
-                debug_assert_eq!(first, Some((time, row)), "rows of a key leave in order");
-                if of_key.is_empty() {
-                    *of_key = VecDeque::new();
-                }
+            // Rows leave by time, then in order of arrival: the first of the key goes.
+            let of_key = &mut self.by_key[facts.key as usize];
+            let first = of_key.pop_front();
+            debug_assert_eq!(first, Some((time, row)), "rows of a key leave in order");
+            if of_key.is_empty() {
+                *of_key = VecDeque::new();
             }
         }
         expired
     }
 
-    /// Gives the keys new numbers, which `number` tells from the `columns` of rows and the hashes of their keys.
-    pub(super) fn renumber(
-        &mut self,
-        columns: &[usize],
-        mut number: impl FnMut(&[ArrayRef], &[u64]) -> Result<Vec<u32>>,
-    ) -> Result<()> {
-        let mut ids = self.rows.ids();
-        ids.retain(|id| self.facts[*id as usize].key.is_some());
-        ids.sort_unstable_by_key(|id| {
-            let facts = self.facts[*id as usize];
-            (facts.time, facts.sequence)
-        });
-        let hashes: Vec<u64> = ids.iter().map(|id| self.facts[*id as usize].hash).collect();
-        let numbers = number(&self.rows.gather_columns(columns, &ids)?, &hashes)?;
-        self.by_key = Vec::new();
-        for (id, key) in ids.into_iter().zip(numbers) {
-            let facts = &mut self.facts[id as usize];
-            facts.key = Some(key);
-            let time = facts.time;
-            self.add_to_key(key, time, id);
+    /// Keeps these keys, ascending, and numbers them by their places here; no other one has rows.
+    pub(super) fn keep_keys(&mut self, keys: &[u32]) {
+        let known = self.by_key.len() as u32;
+        let known = keys.partition_point(|key| *key < known);
+        keep_at(&mut self.by_key, &keys[..known]);
+        for (key, rows) in (0u32..).zip(&self.by_key) {
+            for (_, row) in rows {
+                self.facts[*row as usize].key = key;
+            }
         }
-        Ok(())
     }
 
-    /// Forgets rows.
+    /// Forgets rows that have been taken out.
     pub(super) fn remove(&mut self, rows: &[u32]) -> Result<()> {
         self.rows.remove(rows)
     }
 
-    /// All rows in order of arrival: key group, hash of the key, time, whether paired, then the columns.
-    pub(super) fn snapshot(&self, max_parallelism: u16) -> Result<Vec<RecordBatch>> {
+    /// Forgets all rows of keys.
+    pub(super) fn remove_keys(&mut self, keys: &[u32]) -> Result<()> {
+        let mut gone = Vec::new();
+        for key in keys {
+            if let Some(of_key) = self.by_key.get_mut(*key as usize) {
+                gone.extend(std::mem::take(of_key).into_iter().map(|(_, row)| row));
+            }
+        }
+        self.expiring.remove(&gone);
+        self.rows.remove(&gone)
+    }
+
+    /// Forgets everything, and gives the memory back.
+    pub(super) fn clear(&mut self) {
+        *self = RowCache::new(self.rows.schema().clone());
+    }
+
+    /// Bytes held, but for the lists of keys, which are a constant for each.
+    pub(super) fn size_bytes(&self) -> usize {
+        let entries = self.rows.len() * size_of::<(i64, u32)>();
+        let lists = self.by_key.capacity() * size_of::<VecDeque<(i64, u32)>>();
+        let facts = self.facts.capacity() * size_of::<RowFacts>();
+        self.rows.size_bytes() + self.expiring.size_bytes() + entries + lists + facts
+    }
+
+    /// All rows in order of arrival, as a table of a snapshot.
+    pub(super) fn snapshot(&self, hashes: &[u64]) -> Result<RecordBatch> {
         let mut ids = self.rows.ids();
-        ids.sort_unstable_by_key(|id| self.facts[*id as usize].sequence);
+        ids.sort_unstable_by_key(|id| self.expiring.place(*id));
+        self.table(&ids, hashes)
+    }
+
+    /// The rows of keys.
+    pub(super) fn snapshot_keys(&self, keys: &[u32], hashes: &[u64]) -> Result<RecordBatch> {
+        let of_keys = keys
+            .iter()
+            .filter_map(|key| self.by_key.get(*key as usize))
+            .flatten();
+        let ids: Vec<u32> = of_keys.map(|(_, row)| *row).collect();
+        self.table(&ids, hashes)
+    }
+
+    /// The hash of the key, the time, whether paired, then the columns.
+    fn table(&self, ids: &[u32], hashes: &[u64]) -> Result<RecordBatch> {
         let facts = || ids.iter().map(|id| self.facts[*id as usize]);
-        let groups = facts().map(|facts| facts.hash);
+        let times = Int64Array::from_iter_values(facts().map(|facts| facts.time));
         let paired: Vec<bool> = facts().map(|facts| facts.paired).collect();
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(groups)),
-            Arc::new(UInt64Array::from_iter_values(
-                facts().map(|facts| facts.hash),
-            )),
-            Arc::new(Int64Array::from_iter_values(
-                facts().map(|facts| facts.time),
-            )),
-            Arc::new(BooleanArray::from(paired)),
+        let notes: [(&str, ArrayRef); 2] = [
+            ("time", Arc::new(times)),
+            ("paired", Arc::new(BooleanArray::from(paired))),
         ];
-        columns.extend_from_slice(self.rows.gather(&ids)?.columns());
-        let mut fields = vec![
-            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
-            Arc::new(Field::new("hash", DataType::UInt64, false)),
-            Arc::new(Field::new("time", DataType::Int64, false)),
-            Arc::new(Field::new("paired", DataType::Boolean, false)),
-        ];
-        fields.extend(self.rows.schema().fields().iter().cloned());
-        let schema = Arc::new(ArrowSchema::new(fields));
-        Ok(vec![RecordBatch::try_new(schema, columns)?])
+        let hashes = facts().map(|facts| hashes[facts.key as usize]).collect();
+        keyed_batch(hashes, &notes, &self.rows.gather(ids)?)
     }
 
     /// A batch of a snapshot taken apart.
     pub(super) fn of_snapshot(&self, batch: &RecordBatch) -> Result<KeptRows> {
-        let columns = batch.columns()[4..].to_vec();
-        let hashes = batch.column(1).as_primitive::<UInt64Type>().values();
-        let times = batch.column(2).as_primitive::<Int64Type>().values();
+        let (notes, rows) = unkeyed_batch(batch, 2, self.rows.schema())?;
         Ok(KeptRows {
-            rows: RecordBatch::try_new(self.rows.schema().clone(), columns)?,
-            hashes: hashes.to_vec(),
-            times: times.to_vec(),
-            paired: batch.column(3).as_boolean().values().iter().collect(),
+            rows,
+            times: notes[0].as_primitive::<Int64Type>().values().to_vec(),
+            paired: notes[1].as_boolean().values().iter().collect(),
         })
     }
 }

@@ -5,6 +5,7 @@
 //! comes out later than its time, so the watermark goes out held back by the width of the bounds.
 
 mod cache;
+mod keyed;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
-use super::timed_side::{KEYS_KEPT, TimedSide, key_numbers, row_times};
+use super::timed_side::{KEYS_KEPT, KeyNumbers, TimedSide, key_numbers, row_times};
 use super::watermark_queue::{TimedWork, WatermarkQueue};
 use super::window_buffer::OUTPUT_ROWS;
-use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
+use super::{Context, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, RowContext};
 use crate::state::{GroupTable, StateBackend, StateSnapshot};
@@ -122,8 +123,7 @@ pub struct IntervalJoinOperator {
 struct Probing {
     side: usize,
     rows: RecordBatch,
-    keys: Vec<Option<u32>>,
-    hashes: Vec<u64>,
+    keys: KeyNumbers,
     times: Vec<i64>,
     paired: Vec<bool>,
     /// Where the walk is: a row, and how many candidates of its are done.
@@ -177,7 +177,7 @@ impl IntervalJoinOperator {
         }
     }
 
-    fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
+    fn work_off(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
         loop {
             if self.probe(ctx, out)? == Flow::Blocked || self.expire(out)? == Flow::Blocked {
                 return Ok(Flow::Blocked);
@@ -185,7 +185,7 @@ impl IntervalJoinOperator {
             match self.work.pop_front() {
                 None => return Ok(Flow::Done),
                 Some(TimedWork::Rows(input, batch)) => self.start_probing(ctx, input.0, batch)?,
-                Some(TimedWork::Fire(watermarks)) => self.start_expiring(watermarks),
+                Some(TimedWork::Fire(watermarks)) => self.start_expiring(ctx, watermarks),
             }
         }
     }
@@ -200,13 +200,12 @@ impl IntervalJoinOperator {
             false => vec![ctx.processing_time().millis(); batch.num_rows()],
         };
         let columns = &self.side(side).keys;
-        let hashes = key_hashes(&batch, columns)?.values().to_vec();
+        let hashes = key_hashes(&batch, columns)?;
         let columns = columns.clone();
-        let keys = self.key_numbers(&batch.rows, &columns, &hashes)?;
+        let keys = self.key_numbers(&batch.rows, &columns, hashes.values())?;
         self.probing = Some(Probing {
             side,
             keys,
-            hashes,
             times,
             paired: vec![false; batch.num_rows()],
             rows: batch.rows,
@@ -220,7 +219,7 @@ impl IntervalJoinOperator {
         rows: &RecordBatch,
         columns: &[usize],
         hashes: &[u64],
-    ) -> Result<Vec<Option<u32>>> {
+    ) -> Result<KeyNumbers> {
         key_numbers(&mut self.keys, rows, columns, &self.spec.null_safe, hashes)
     }
 
@@ -249,7 +248,7 @@ impl IntervalJoinOperator {
         let (mut rows, mut cached) = (Vec::new(), Vec::new());
         let (mut row, mut done) = probing.next;
         while row < probing.times.len() && rows.len() < OUTPUT_ROWS {
-            if let Some(key) = probing.keys[row] {
+            if let Some(key) = probing.keys.joining(row) {
                 let window = self.spec.bounds.window(probing.side, probing.times[row]);
                 let wanted = OUTPUT_ROWS - rows.len();
                 cached.extend(cache.within(key, window, done).take(wanted));
@@ -315,7 +314,7 @@ impl IntervalJoinOperator {
             } else {
                 probing.times[row]
             };
-            if probing.keys[row].is_none() && !keeps {
+            if probing.keys.joining(row).is_none() && !keeps {
                 continue;
             }
             if now < last {
@@ -325,8 +324,7 @@ impl IntervalJoinOperator {
             }
         }
         let known = CachedRows {
-            keys: &probing.keys,
-            hashes: &probing.hashes,
+            keys: &probing.keys.numbers,
             times: &probing.times,
             paired: &probing.paired,
         };
@@ -354,10 +352,13 @@ impl IntervalJoinOperator {
         batch_of(&self.schema, [left, right].concat(), rows.num_rows())
     }
 
-    fn start_expiring(&mut self, watermarks: Vec<EventTime>) {
+    fn start_expiring(&mut self, ctx: &mut Context, watermarks: Vec<EventTime>) {
         let last = watermarks.last().map_or(self.fired, |last| *last);
         self.fired = self.fired.max(last);
-        let rows = self.expired_at(last.millis());
+        if last > ctx.watermark() {
+            ctx.advance_watermark(last);
+        }
+        let rows = self.expired_at(ctx, last.millis());
         self.expiring = Some(Expiring {
             watermarks,
             rows,
@@ -365,10 +366,18 @@ impl IntervalJoinOperator {
         });
     }
 
-    fn expired_at(&mut self, now: i64) -> [Vec<ExpiredRow>; 2] {
+    /// Takes the rows out that go, and tells whose they are.
+    fn expired_at(&mut self, ctx: &mut Context, now: i64) -> [Vec<ExpiredRow>; 2] {
         [0, 1].map(|side| {
             let last = self.spec.bounds.expired_by(side, now);
-            self.caches[side].expire(last)
+            let rows = self.caches[side].expire(last);
+            if ctx.tracks_changed_keys() {
+                let key = |row: &ExpiredRow| self.caches[side].key(row.row) as usize;
+                let hash = |row: &ExpiredRow| self.keys.hashes()[key(row)];
+                let hashes: Vec<u64> = rows.iter().map(hash).collect();
+                ctx.keys_changed(&hashes);
+            }
+            rows
         })
     }
 
@@ -394,29 +403,22 @@ impl IntervalJoinOperator {
         if let Some(last) = expiring.watermarks.last() {
             out.watermark(self.spec.bounds.held_back(*last));
         }
-        self.forget_keys()?;
+        self.forget_keys();
         Ok(Flow::Done)
     }
 
     /// Forgets the keys without rows once they are most of all keys.
-    fn forget_keys(&mut self) -> Result<()> {
+    fn forget_keys(&mut self) {
         let rows: usize = self.caches.iter().map(|cache| cache.rows().len()).sum();
         if self.keys.len() < KEYS_KEPT.max(4 * rows) {
-            return Ok(());
+            return;
         }
-        let mut table = self
-            .backend
-            .group_table(&self.spec.left.key_types(), rows)?;
-        let sides = [&self.spec.left, &self.spec.right];
-        for (cache, side) in self.caches.iter_mut().zip(sides) {
-            cache.renumber(&side.keys, |columns, hashes| {
-                let mut numbers = Vec::new();
-                table.resolve(columns, hashes, &mut numbers)?;
-                Ok(numbers)
-            })?;
+        let has_rows = |key: &u32| self.caches.iter().any(|cache| cache.has_rows(*key));
+        let live: Vec<u32> = (0..self.keys.len() as u32).filter(has_rows).collect();
+        self.keys.keep(&live);
+        for cache in &mut self.caches {
+            cache.keep_keys(&live);
         }
-        self.keys = table;
-        Ok(())
     }
 
     /// The next rows to go, all of one side and of one watermark: by watermark, the left side first.
@@ -549,7 +551,8 @@ impl Operator for IntervalJoinOperator {
     }
 
     fn on_processing_time(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
-        let rows = self.expired_at(ctx.processing_time().millis());
+        let now = ctx.processing_time().millis();
+        let rows = self.expired_at(ctx, now);
         self.expiring = Some(Expiring {
             watermarks: Vec::new(),
             rows,
@@ -563,32 +566,17 @@ impl Operator for IntervalJoinOperator {
             self.watermarks.is_empty(),
             "a watermark follows every batch with steps, before a barrier does"
         );
-        let mut snapshot = StateSnapshot::default();
-        for (name, cache) in STATES.into_iter().zip(&self.caches) {
-            snapshot.insert_keyed(name, cache.snapshot(ctx.subtask().max_parallelism)?);
-        }
-        Ok(snapshot)
+        self.snapshot_keyed(ctx)
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.watermarks.restore(ctx.watermark());
         self.fired = ctx.watermark();
-        for (side, name) in STATES.into_iter().enumerate() {
-            for batch in snapshot.batches(name) {
-                let kept = self.caches[side].of_snapshot(batch)?;
-                let columns = self.side(side).keys.clone();
-                let keys = self.key_numbers(&kept.rows, &columns, &kept.hashes)?;
-                let known = CachedRows {
-                    keys: &keys,
-                    hashes: &kept.hashes,
-                    times: &kept.times,
-                    paired: &kept.paired,
-                };
-                let all: Vec<u32> = (0..kept.rows.num_rows() as u32).collect();
-                self.caches[side].add(&kept.rows, &all, &known)?;
-            }
-        }
-        Ok(())
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
     }
 }
 

@@ -365,3 +365,40 @@ fn random_streams_give_what_a_walk_over_their_elements_gives() {
         }
     }
 }
+
+#[test]
+fn keys_come_and_go() {
+    use crate::operators::keyed_state::conformance::{Conformance, RandomRows};
+    let rows = || -> RandomRows {
+        Box::new(|rng, _, time| {
+            let key = ["a", "b", "c", "d", "null"][rng.random_range(0..5)];
+            let value = rng.random_range(0..5);
+            let time = time + rng.random_range(-20..20);
+            format!("+I {key}, {value}, {time}")
+        })
+    };
+    let key = |cells: &[&str]| match cells[0] {
+        "null" => cells[3].to_string(),
+        key => key.to_string(),
+    };
+    for (seed, kind) in (0..).zip(KINDS) {
+        for (number, is_event_time) in (0..).zip([true, false, true]) {
+            let bounds = IntervalBounds {
+                is_event_time,
+                min_cleanup_ms: 3 * number,
+                ..[bounds(-10, 5), bounds(-10, 20), bounds(3, 8)][number as usize]
+            };
+            let suite = Conformance {
+                name: &format!("{kind:?} interval join, {bounds:?}"),
+                inputs: &[&schema("l"), &schema("r")],
+                rows: &rows,
+                output_key: &key,
+                watermarks: is_event_time,
+                clock: !is_event_time,
+                bundles: false,
+            };
+            let seed = 100 * seed + 20 * number as u64;
+            suite.check_seeds(seed..seed + 12, || join(kind, bounds, seed % 40 == 0));
+        }
+    }
+}

@@ -14,12 +14,16 @@ use crate::types::ProcessingTime;
 /// See the module.
 pub(in crate::operators) struct KeyedSides {
     pub(in crate::operators) sides: Vec<Side>,
+    /// What the state of each side is called in a snapshot.
+    pub(super) names: Vec<String>,
     /// The join keys of all sides.
     pub(super) groups: GroupTable,
     pub(super) key_types: Vec<DataType>,
     /// For each key whether NULL equals NULL.
     pub(super) null_safe: Vec<bool>,
     rebuild_at: usize,
+    /// How many join keys have been taken out since the table was built.
+    taken_out: usize,
     next_sweep: Option<ProcessingTime>,
 }
 
@@ -31,7 +35,11 @@ const SWEEPS_A_LIFE: i64 = 2;
 
 impl KeyedSides {
     /// Empty sides, whose keys have the same types.
-    pub(in crate::operators) fn new(sides: Vec<Side>, null_safe: Vec<bool>) -> Result<Self> {
+    pub(in crate::operators) fn new(
+        sides: Vec<Side>,
+        names: Vec<String>,
+        null_safe: Vec<bool>,
+    ) -> Result<Self> {
         assert!(
             sides
                 .iter()
@@ -44,11 +52,21 @@ impl KeyedSides {
         Ok(KeyedSides {
             groups: GroupTable::new(&key_types)?,
             sides,
+            names,
             key_types,
             null_safe,
             rebuild_at: REBUILD_GROUPS,
+            taken_out: 0,
             next_sweep: None,
         })
+    }
+
+    /// How many join keys have numbers.
+    pub(super) fn group_count(&self) -> usize {
+        match self.key_types.is_empty() {
+            true => 1,
+            false => self.groups.len(),
+        }
     }
 
     /// Loses the join keys without rows where they are the most.
@@ -56,6 +74,10 @@ impl KeyedSides {
         if self.groups.len() < self.rebuild_at {
             return Ok(());
         }
+        self.rebuild()
+    }
+
+    fn rebuild(&mut self) -> Result<()> {
         let is_live = |group: &u32| self.sides.iter().any(|side| !side.links.is_empty(*group));
         let live: Vec<u32> = (0..self.groups.len() as u32).filter(is_live).collect();
         if let Some(groups) = rebuilt(&self.groups, &self.key_types, &live)? {
@@ -65,6 +87,29 @@ impl KeyedSides {
             }
         }
         self.rebuild_at = REBUILD_GROUPS.max(self.groups.len() * 2);
+        self.taken_out = 0;
+        Ok(())
+    }
+
+    /// Forgets the rows of join keys.
+    pub(super) fn forget(&mut self, groups: &[u32]) -> Result<()> {
+        for side in &mut self.sides {
+            let rows = groups.iter().flat_map(|group| side.links.rows(*group));
+            let rows: Vec<u32> = rows.collect();
+            side.forget(&rows)?;
+        }
+        self.taken_out += groups.len();
+        if !self.key_types.is_empty() && self.taken_out * 2 > self.groups.len() {
+            self.rebuild()?;
+        }
+        Ok(())
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        self.sides.iter_mut().try_for_each(Side::clear)?;
+        self.groups = GroupTable::new(&self.key_types)?;
+        (self.rebuild_at, self.taken_out) = (REBUILD_GROUPS, 0);
         Ok(())
     }
 
@@ -110,10 +155,7 @@ impl KeyedSides {
             &self.null_safe,
             hashes.values(),
         )?;
-        let known = match self.key_types.is_empty() {
-            true => 1,
-            false => self.groups.len(),
-        };
-        side.apply(batch, &groups, known, ctx.processing_time())
+        let known = self.group_count();
+        self.sides[input].apply(batch, &groups, known, ctx.processing_time())
     }
 }

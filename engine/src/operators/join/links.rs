@@ -81,6 +81,12 @@ impl Links {
         std::iter::successors(first, move |id| Some(self.next(*id)).filter(known))
     }
 
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        let by_row = self.next.capacity() + self.previous.capacity() + self.groups.capacity();
+        (by_row + self.heads.capacity() + self.tails.capacity()) * size_of::<u32>()
+    }
+
     /// Gives groups other numbers: that of `live[new]` becomes `new`; all others have no rows.
     pub(in crate::operators) fn renumber(&mut self, live: &[u32]) {
         let moved = |column: &[u32]| -> Vec<u32> {

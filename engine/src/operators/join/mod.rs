@@ -32,7 +32,7 @@ use self::side::Side;
 pub use self::side::{JoinSide, RowIdentity};
 use super::calc::batch_of;
 use super::window_join::JoinCondition;
-use super::{Context, Flow, InputIndex, Operator, Output};
+use super::{Context, Flow, InputIndex, KeyedState, Operator, Output};
 use crate::error::Result;
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
@@ -99,7 +99,7 @@ impl JoinOperator {
         Ok(JoinOperator {
             mini_batch,
             schema: spec.output.to_arrow(),
-            state: KeyedSides::new(sides, spec.null_safe)?,
+            state: KeyedSides::new(sides, STATES.map(str::to_string).to_vec(), spec.null_safe)?,
             kind: spec.kind,
             condition: spec.condition,
             work: None,
@@ -401,15 +401,19 @@ impl Operator for JoinOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        self.state.snapshot(ctx, &STATES)
+        self.state.snapshot_keyed(ctx)
     }
 
     fn state_schema(&self) -> Vec<(String, SchemaRef)> {
-        self.state.state_schema(&STATES)
+        self.state.state_schema()
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.state.restore(ctx, snapshot, &STATES)
+        self.state.load_keyed(ctx, &snapshot)
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(&mut self.state)
     }
 }
 

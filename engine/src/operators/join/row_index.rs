@@ -55,6 +55,11 @@ impl RowIndex {
         Ok(ids)
     }
 
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.table.allocation_size() + self.hashes.capacity() * size_of::<u64>()
+    }
+
     /// Forgets a row.
     pub(super) fn remove(&mut self, id: u32) {
         let hash = self.hashes[id as usize];

@@ -6,6 +6,7 @@ use super::links::{Links, NONE};
 use super::row_index::RowIndex;
 use crate::error::Result;
 use crate::state::{GroupTable, Groups, RowSlab, TimeToLive};
+use crate::stream::hash_columns;
 use crate::types::{ProcessingTime, Schema};
 
 /// One input of a join.
@@ -89,7 +90,8 @@ impl Side {
             RowIdentity::None => Finder::None { first_only },
             RowIdentity::JoinKey => Finder::JoinKey,
             RowIdentity::UniqueKey(columns) => {
-                Finder::UniqueKey(UniqueKeys::new(columns.clone(), &spec.schema)?)
+                let columns = within_join_key(columns, &spec.keys);
+                Finder::UniqueKey(UniqueKeys::new(columns, &spec.schema)?)
             }
             RowIdentity::WholeRow => Finder::WholeRow {
                 index: RowIndex::default(),
@@ -178,17 +180,57 @@ impl Side {
         }
         let mut gone = self.slab.ids();
         gone.retain(|id| !self.is_alive(*id, now));
+        self.forget(&gone)
+    }
+
+    /// Forgets rows.
+    pub(super) fn forget(&mut self, gone: &[u32]) -> Result<()> {
         gone.iter().for_each(|id| self.links.unlink(*id));
         match &mut self.finder {
-            Finder::UniqueKey(keys) => keys.forget(&gone, self.slab.capacity()),
+            Finder::UniqueKey(keys) => keys.forget(&self.slab, gone)?,
             Finder::WholeRow { index, copies } => gone.iter().for_each(|id| {
                 index.remove(*id);
                 copies[*id as usize] = 0;
             }),
             Finder::None { .. } | Finder::JoinKey => {}
         }
-        self.slab.remove(&gone)
+        self.slab.remove(gone)
     }
+
+    /// Forgets all rows, and gives the memory back.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        self.slab = RowSlab::new(self.slab.schema().clone());
+        self.links = Links::default();
+        self.associations = self.associations.is_some().then(Vec::new);
+        self.expiries = Vec::new();
+        match &mut self.finder {
+            Finder::UniqueKey(keys) => keys.clear()?,
+            Finder::WholeRow { index, copies } => {
+                (*index, *copies) = (RowIndex::default(), Vec::new());
+            }
+            Finder::None { .. } | Finder::JoinKey => {}
+        }
+        Ok(())
+    }
+
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        let finder = match &self.finder {
+            Finder::UniqueKey(keys) => keys.table.size_bytes() + keys.current.capacity() * 4,
+            Finder::WholeRow { index, copies } => index.size_bytes() + copies.capacity() * 4,
+            Finder::None { .. } | Finder::JoinKey => 0,
+        };
+        let associations = self.associations.as_ref().map_or(0, Vec::capacity) * 4;
+        let by_row = associations + self.expiries.capacity() * 8;
+        self.slab.size_bytes() + self.links.size_bytes() + finder + by_row
+    }
+}
+
+/// The columns of a unique key with those of the join key, within which it is unique: a row that comes with another join key is
+/// another row, whichever of its changes comes first.
+fn within_join_key(unique: &[usize], join: &[usize]) -> Vec<usize> {
+    let others = join.iter().filter(|column| !unique.contains(column));
+    unique.iter().chain(others).copied().collect()
 }
 
 impl UniqueKeys {
@@ -204,14 +246,29 @@ impl UniqueKeys {
         })
     }
 
-    fn forget(&mut self, gone: &[u32], ids: usize) {
-        let mut is_gone = vec![false; ids];
-        gone.iter().for_each(|id| is_gone[*id as usize] = true);
-        for id in &mut self.current {
-            if *id != NONE && is_gone[*id as usize] {
-                *id = NONE;
+    /// Forgets the keys of rows that are still in the slab.
+    fn forget(&mut self, slab: &RowSlab, gone: &[u32]) -> Result<()> {
+        let columns = slab.gather_columns(&self.columns, gone)?;
+        let hashes = hash_columns(&columns, gone.len())?;
+        let mut numbers = Vec::new();
+        self.table.resolve(&columns, &hashes, &mut numbers)?;
+        self.current.resize(self.table.len(), NONE);
+        for (number, id) in numbers.into_iter().zip(gone) {
+            let current = &mut self.current[number as usize];
+            if current == id {
+                *current = NONE;
             }
         }
+        if (slab.len() - gone.len()) * 2 < self.table.len() {
+            self.rebuild()?;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        self.table = GroupTable::new(&self.types)?;
+        (self.current, self.rebuild_at) = (Vec::new(), REBUILD_KEYS);
+        Ok(())
     }
 
     /// Loses the keys without a row where they are the most.
@@ -219,6 +276,10 @@ impl UniqueKeys {
         if self.table.len() < self.rebuild_at {
             return Ok(());
         }
+        self.rebuild()
+    }
+
+    fn rebuild(&mut self) -> Result<()> {
         let live: Vec<u32> = (0..self.table.len() as u32)
             .filter(|key| self.current[*key as usize] != NONE)
             .collect();

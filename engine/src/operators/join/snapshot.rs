@@ -1,4 +1,4 @@
-//! The state of a join in a checkpoint: the rows of each side, with what is known of each, in the order of their keys' lists.
+//! The state of a join by key: the rows of each side, with what is known of each, in the order of their keys' lists.
 
 use std::sync::Arc;
 
@@ -8,85 +8,110 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt32Type
 use super::keyed_sides::KeyedSides;
 use super::side::{Finder, Side};
 use crate::error::Result;
-use crate::operators::Context;
 use crate::operators::calc::batch_of;
 use crate::operators::window_join::key_numbers;
-use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
+use crate::operators::{Context, EXPIRY_COLUMN, InputIndex, KeySet, KeyedState};
+use crate::state::{KEY_HASH_COLUMN, StateSnapshot, key_hashes_of};
 use crate::stream::hash_columns;
 
-/// The columns in front of the rows: the key group, how often the row counts, its associations, and when it is forgotten.
+/// The columns in front of the rows: the hash of the key, how often the row counts, its associations, and when it is forgotten.
 const COLUMNS: usize = 4;
 
 /// About how many rows a table has.
 const TABLE_ROWS: usize = 65_536;
 
 impl KeyedSides {
-    /// The state of each side under its name.
-    pub(in crate::operators) fn snapshot(
-        &self,
-        ctx: &Context,
-        names: &[impl AsRef<str>],
-    ) -> Result<StateSnapshot> {
-        let mut snapshot = StateSnapshot::default();
-        for (name, side) in names.iter().zip(&self.sides) {
-            snapshot.insert_keyed(name.as_ref(), self.tables(ctx, side)?);
-        }
-        Ok(snapshot)
-    }
-
     /// The columns of each side's table.
-    pub(in crate::operators) fn state_schema(
-        &self,
-        names: &[impl AsRef<str>],
-    ) -> Vec<(String, SchemaRef)> {
-        let sides = names.iter().zip(&self.sides);
+    pub(in crate::operators) fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let sides = self.names.iter().zip(&self.sides);
         sides
-            .map(|(name, side)| (name.as_ref().to_string(), snapshot_schema(side)))
+            .map(|(name, side)| (name.clone(), snapshot_schema(side)))
             .collect()
     }
+}
 
-    fn tables(&self, ctx: &Context, side: &Side) -> Result<Vec<RecordBatch>> {
-        let schema = snapshot_schema(side);
-        let mut tables = Vec::new();
-        let (mut ids, mut key_groups) = (Vec::new(), Vec::new());
-        let of_no_key = hash_columns(&[], 1)?;
-        let hashes = match self.key_types.is_empty() {
-            true => &of_no_key[..],
-            false => self.groups.hashes(),
-        };
-        for (group, hash) in hashes.iter().enumerate() {
-            let key_group = *hash;
-            for id in side.links.rows(group as u32) {
-                if side.is_alive(id, ctx.processing_time()) {
-                    ids.push(id);
-                    key_groups.push(key_group);
-                }
-            }
-            if ids.len() >= TABLE_ROWS {
-                let part = (std::mem::take(&mut ids), std::mem::take(&mut key_groups));
-                tables.push(table(side, &schema, part.0, part.1)?);
-            }
-        }
-        tables.push(table(side, &schema, ids, key_groups)?);
-        Ok(tables)
+impl KeyedState for KeyedSides {
+    fn key_columns(&self, input: InputIndex) -> &[usize] {
+        &self.sides[input.0].spec.keys
     }
 
-    /// Takes up what [`Self::snapshot`] gave.
-    pub(in crate::operators) fn restore(
-        &mut self,
-        ctx: &Context,
-        snapshot: StateSnapshot,
-        names: &[impl AsRef<str>],
-    ) -> Result<()> {
-        for (index, name) in names.iter().enumerate() {
-            for table in snapshot.batches(name.as_ref()) {
-                self.restore_table(index, table)?;
+    fn snapshot_keyed(&mut self, ctx: &Context) -> Result<StateSnapshot> {
+        let all: Vec<u32> = (0..self.group_count() as u32).collect();
+        self.snapshot_groups(ctx, &all)
+    }
+
+    fn load_keyed(&mut self, ctx: &Context, snapshot: &StateSnapshot) -> Result<()> {
+        for index in 0..self.sides.len() {
+            for table in snapshot.batches(&self.names[index]) {
+                self.load_table(index, table)?;
             }
         }
         self.sweep(ctx.processing_time())
     }
 
-    fn restore_table(&mut self, index: usize, table: &RecordBatch) -> Result<()> {
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.clear()
+    }
+
+    fn size_bytes(&self) -> usize {
+        let sides = self.sides.iter().map(Side::size_bytes);
+        self.groups.size_bytes() + sides.sum::<usize>()
+    }
+
+    fn export_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        self.snapshot_groups(ctx, &self.groups_of(keys)?)
+    }
+
+    fn evict_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let groups = self.groups_of(keys)?;
+        let gone = self.snapshot_groups(ctx, &groups)?;
+        self.forget(&groups)?;
+        Ok(gone)
+    }
+}
+
+impl KeyedSides {
+    /// The join keys with these hashes.
+    fn groups_of(&self, keys: &KeySet) -> Result<Vec<u32>> {
+        if self.key_types.is_empty() {
+            let is_asked = keys.contains(&hash_columns(&[], 1)?[0]);
+            return Ok(if is_asked { vec![0] } else { Vec::new() });
+        }
+        Ok(self.groups.ids_of(keys.iter().copied()))
+    }
+
+    fn snapshot_groups(&self, ctx: &Context, groups: &[u32]) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        for (name, side) in self.names.iter().zip(&self.sides) {
+            snapshot.insert_keyed(name, self.tables(ctx, side, groups)?);
+        }
+        Ok(snapshot)
+    }
+
+    fn tables(&self, ctx: &Context, side: &Side, groups: &[u32]) -> Result<Vec<RecordBatch>> {
+        let schema = snapshot_schema(side);
+        let mut tables = Vec::new();
+        let (mut ids, mut hashes) = (Vec::new(), Vec::new());
+        let of_no_key = hash_columns(&[], 1)?;
+        let known = match self.key_types.is_empty() {
+            true => &of_no_key[..],
+            false => self.groups.hashes(),
+        };
+        for group in groups {
+            let before = ids.len();
+            let rows = side.links.rows(*group);
+            ids.extend(rows.filter(|id| side.is_alive(*id, ctx.processing_time())));
+            hashes.resize(hashes.len() + ids.len() - before, known[*group as usize]);
+            if ids.len() >= TABLE_ROWS {
+                let part = (std::mem::take(&mut ids), std::mem::take(&mut hashes));
+                tables.push(table(side, &schema, part.0, part.1)?);
+            }
+        }
+        tables.push(table(side, &schema, ids, hashes)?);
+        Ok(tables)
+    }
+
+    fn load_table(&mut self, index: usize, table: &RecordBatch) -> Result<()> {
         let side = &mut self.sides[index];
         let table = &side.with_copies_apart(table)?;
         let schema = side.slab.schema().clone();
@@ -95,21 +120,14 @@ impl KeyedSides {
             table.columns()[COLUMNS..].to_vec(),
             table.num_rows(),
         )?;
-        let keys: Vec<ArrayRef> = side
-            .spec
-            .keys
-            .iter()
-            .map(|key| rows.column(*key).clone())
-            .collect();
-        let hashes = hash_columns(&keys, rows.num_rows())?;
         let groups = key_numbers(
             &mut self.groups,
             &rows,
             &side.spec.keys,
             &self.null_safe,
-            &hashes,
+            key_hashes_of(table),
         )?;
-        side.restore(&rows, &groups, self.groups.len().max(1), table)
+        side.load(&rows, &groups, self.groups.len().max(1), table)
     }
 }
 
@@ -126,7 +144,7 @@ impl Side {
         Ok(arrow::compute::take_record_batch(table, &rows)?)
     }
 
-    fn restore(
+    fn load(
         &mut self,
         rows: &RecordBatch,
         groups: &[u32],
@@ -168,24 +186,19 @@ fn snapshot_schema(side: &Side) -> SchemaRef {
         Field::new(KEY_HASH_COLUMN, DataType::UInt64, false),
         Field::new("copies", DataType::UInt32, false),
         Field::new("associations", DataType::UInt32, false),
-        Field::new("expiry", DataType::Int64, false),
+        Field::new(EXPIRY_COLUMN, DataType::Int64, false),
     ];
     let rows = side.slab.schema().fields().iter();
     fields.extend(rows.map(|field| field.as_ref().clone()));
     Arc::new(Schema::new(fields))
 }
 
-fn table(
-    side: &Side,
-    schema: &SchemaRef,
-    ids: Vec<u32>,
-    key_groups: Vec<u64>,
-) -> Result<RecordBatch> {
+fn table(side: &Side, schema: &SchemaRef, ids: Vec<u32>, hashes: Vec<u64>) -> Result<RecordBatch> {
     let copies = ids.iter().map(|id| side.copies(*id));
     let associations = ids.iter().map(|id| side.association(*id));
     let expiry = |id: &u32| side.expiries.get(*id as usize).copied().unwrap_or(i64::MAX);
     let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(UInt64Array::from(key_groups)),
+        Arc::new(UInt64Array::from(hashes)),
         Arc::new(UInt32Array::from_iter_values(copies)),
         Arc::new(UInt32Array::from_iter_values(associations)),
         Arc::new(Int64Array::from_iter_values(ids.iter().map(expiry))),

@@ -4,6 +4,7 @@ use crate::operators::test_bench::{Way, check, run};
 use crate::state::TimeToLive;
 use crate::types::{Field, LogicalType, TimeZone};
 
+mod keyed;
 pub(in crate::operators) mod random;
 
 const KINDS: [JoinKind; 6] = [

@@ -5,8 +5,8 @@
 //! they name of the rows of the match so far. Rows are kept as long as a match may still need them. Measures are computed
 //! for all matches of a release at once.
 
+mod keyed;
 mod matcher;
-mod snapshot;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -24,14 +24,17 @@ use super::null_times::without_null_times;
 
 use super::over_aggregate::{Waiting, WaitingRow, late_rows};
 use super::window_buffer::OUTPUT_ROWS;
-use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
+use super::{Context, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, Expression, ExpressionContext, RowContext, compile};
 use crate::functions::{MatchPattern, Navigation};
 use crate::state::{GroupTable, RowSlab, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId};
-use crate::types::{EventTime, Schema, SortKey};
+use crate::types::{EventTime, ProcessingTime, Schema, SortKey};
 use crate::watermark::event_time_millis;
+
+/// Tables with fewer groups are never cleaned up.
+const CLEAN_UP_GROUPS: usize = if cfg!(test) { 8 } else { 65_536 };
 
 /// What a MATCH_RECOGNIZE does.
 #[derive(Debug, Clone)]
@@ -67,8 +70,12 @@ pub struct MatchOperator {
     measures: Vec<CompiledExpression>,
     keys: GroupTable,
     matchers: Vec<KeyMatcher>,
-    /// Groups in which a match has begun.
-    active: BTreeSet<u32>,
+    /// Groups in which a match has begun, by the time at which the first of theirs is too long.
+    timeouts: BTreeSet<(i64, u32)>,
+    /// How many groups are of no key any more.
+    taken_out: usize,
+    /// At how many groups those without rows are looked for.
+    clean_up_at: usize,
     waiting: Waiting,
     /// Rows that matches may need.
     rows: RowSlab,
@@ -118,7 +125,9 @@ impl MatchOperator {
             measures,
             keys: GroupTable::new(&key_types)?,
             matchers: Vec::new(),
-            active: BTreeSet::new(),
+            timeouts: BTreeSet::new(),
+            taken_out: 0,
+            clean_up_at: CLEAN_UP_GROUPS,
             waiting: Waiting::new(spec.input.to_arrow()),
             rows: RowSlab::new(spec.input.to_arrow()),
             work: VecDeque::new(),
@@ -152,7 +161,7 @@ impl MatchOperator {
                 Work::Fire(watermark) => {
                     let due = self.waiting.due(watermark, OUTPUT_ROWS);
                     if due.is_empty() {
-                        let matches = self.prune(watermark.millis())?;
+                        let matches = self.prune(ctx, watermark.millis())?;
                         self.emit(ctx, matches, out)?;
                         continue;
                     }
@@ -203,11 +212,12 @@ impl MatchOperator {
     /// Shows rows to their keys, and emits the matches that come of it.
     fn show(
         &mut self,
-        ctx: &Context,
+        ctx: &mut Context,
         rows: &RecordBatch,
         released: &[WaitingRow],
         out: &mut Output,
     ) -> Result<()> {
+        self.tell_changed(ctx, released.iter().map(|row| row.group));
         let now = row_context(ctx);
         let mut ids = Vec::with_capacity(released.len());
         self.rows.insert(rows, &mut ids)?;
@@ -228,6 +238,7 @@ impl MatchOperator {
                 Ok(condition.expression.evaluate_mask(&values, &now)?.value(0))
             };
             let matcher = &mut self.matchers[released.group as usize];
+            let before = timeout(matcher, &self.spec.pattern);
             let found = matcher.show(
                 &self.spec.pattern,
                 released.time,
@@ -236,7 +247,7 @@ impl MatchOperator {
                 &mut freed,
             )?;
             matches.extend(found.into_iter().map(|found| (released.group, found)));
-            self.note_active(released.group);
+            self.note_timeout(released.group, before);
         }
         self.emit(ctx, matches, out)?;
         self.rows.remove(&freed)
@@ -255,30 +266,46 @@ impl MatchOperator {
         self.conditions.iter().map(decide).collect()
     }
 
-    fn note_active(&mut self, group: u32) {
-        if self.spec.pattern.within_ms.is_none() {
+    /// Notes when the first match of a group is too long, which was `before`.
+    fn note_timeout(&mut self, group: u32, before: Option<i64>) {
+        let now = timeout(&self.matchers[group as usize], &self.spec.pattern);
+        if now == before {
             return;
         }
-        if self.matchers[group as usize].is_idle() {
-            self.active.remove(&group);
-        } else {
-            self.active.insert(group);
+        if let Some(time) = before {
+            self.timeouts.remove(&(time, group));
+        }
+        if let Some(time) = now {
+            self.timeouts.insert((time, group));
         }
     }
 
     /// Gives up matches that would be too long by now; those that waited for them come out.
-    fn prune(&mut self, time: i64) -> Result<Vec<(u32, Match)>> {
+    fn prune(&mut self, ctx: &mut Context, time: i64) -> Result<Vec<(u32, Match)>> {
+        let due = self.timeouts.iter().take_while(|(due, _)| *due <= time);
+        let mut groups: Vec<u32> = due.map(|(_, group)| *group).collect();
+        groups.sort_unstable();
+        self.tell_changed(ctx, groups.iter().copied());
         let mut matches = Vec::new();
         let mut freed = Vec::new();
-        for group in self.active.clone() {
+        for group in groups {
             let matcher = &mut self.matchers[group as usize];
+            let before = timeout(matcher, &self.spec.pattern);
             let found = matcher.prune(&self.spec.pattern, time, &mut freed)?;
             matches.extend(found.into_iter().map(|found| (group, found)));
-            self.note_active(group);
+            self.note_timeout(group, before);
         }
         // What matches refer to stays until they are out.
         self.values.free_later(freed);
         Ok(matches)
+    }
+
+    fn tell_changed(&self, ctx: &mut Context, groups: impl Iterator<Item = u32>) {
+        if ctx.tracks_changed_keys() {
+            let hashes = self.keys.hashes();
+            let hashes: Vec<u64> = groups.map(|group| hashes[group as usize]).collect();
+            ctx.keys_changed(&hashes);
+        }
     }
 
     fn emit(&mut self, ctx: &Context, matches: Vec<(u32, Match)>, out: &mut Output) -> Result<()> {
@@ -298,11 +325,17 @@ impl MatchOperator {
         self.rows.remove(&freed)
     }
 
-    fn take_in(&mut self, ctx: &Context, batch: ChangelogBatch, out: &mut Output) -> Result<()> {
+    fn take_in(
+        &mut self,
+        ctx: &mut Context,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<()> {
+        self.clean_up(ctx)?;
         let Some(column) = self.spec.time_column else {
             let groups = self.groups(&batch)?;
             let time = ctx.processing_time().millis();
-            let matches = self.prune(time)?;
+            let matches = self.prune(ctx, time)?;
             self.emit(ctx, matches, out)?;
             let released: Vec<WaitingRow> = (0..)
                 .zip(groups)
@@ -336,6 +369,12 @@ impl MatchOperator {
         };
         without_null_times(ctx, batch, column)
     }
+}
+
+/// When the first match in the making is too long.
+fn timeout(matcher: &KeyMatcher, pattern: &MatchPattern) -> Option<i64> {
+    let first = matcher.rows.front().filter(|_| !matcher.is_idle())?;
+    Some(first.time.saturating_add(pattern.within_ms?))
 }
 
 fn row_context(ctx: &Context) -> RowContext<'static> {
@@ -408,11 +447,30 @@ impl Operator for MatchOperator {
         self.drive(ctx, out)
     }
 
-    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        self.snapshot(ctx.subtask().max_parallelism)
+    /// In processing time matches are too long when their time has come.
+    fn next_processing_timer(&self) -> Option<ProcessingTime> {
+        match self.spec.time_column {
+            Some(_) => None,
+            None => self.timeouts.first().map(|(time, _)| ProcessingTime(*time)),
+        }
     }
 
-    fn restore_state(&mut self, _: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.restore(&snapshot)
+    fn on_processing_time(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        let now = ctx.processing_time().millis();
+        let matches = self.prune(ctx, now)?;
+        self.emit(ctx, matches, out)?;
+        Ok(Flow::Done)
+    }
+
+    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        self.snapshot_keyed(ctx)
+    }
+
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
     }
 }

@@ -154,3 +154,46 @@ fn all_ways_agree_on_random_rows() {
         }
     }
 }
+
+#[test]
+fn keys_come_and_go() {
+    use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
+    use rand::Rng;
+    let rows = || -> RandomRows {
+        Box::new(|rng, _, time| {
+            let key = ["a", "b", "c", "d", "null"][rng.random_range(0..5)];
+            let value = rng.random_range(0..9);
+            let time = time + rng.random_range(-20..20);
+            format!("+I {key}, {value}, {time}")
+        })
+    };
+    let skips = [
+        AfterMatch::PastLastRow,
+        AfterMatch::ToNextRow,
+        AfterMatch::ToLast(1),
+    ];
+    for (seed, after_match) in (0..).zip(skips) {
+        for (number, within_ms) in (0..).zip([None, Some(15), Some(60)]) {
+            for event_time in [true, false] {
+                let spec = MatchSpec {
+                    time_column: event_time.then_some(2),
+                    ..falling(after_match, within_ms)
+                };
+                let suite = Conformance {
+                    name: &format!(
+                        "{after_match:?} within {within_ms:?}, event time: {event_time}"
+                    ),
+                    inputs: &[&input()],
+                    rows: &rows,
+                    output_key: &first_cell,
+                    watermarks: event_time,
+                    clock: !event_time,
+                    bundles: false,
+                };
+                let first = 100 * seed + 10 * number;
+                let make = || MatchOperator::new(spec.clone()).unwrap();
+                suite.check_seeds(first..first + 6, make);
+            }
+        }
+    }
+}

@@ -24,7 +24,7 @@ use super::join::keyed_sides::KeyedSides;
 use super::join::side::Side;
 use super::join::{JoinSide, input_columns, other_columns};
 use super::window_join::JoinCondition;
-use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
+use super::{Context, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::Result;
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
@@ -61,8 +61,6 @@ pub struct MultiJoinOperator {
     work: Option<Work>,
     /// Rows of inputs that come after those at work.
     parts: VecDeque<(usize, ChangelogBatch)>,
-    /// What the states of the inputs are called in a snapshot.
-    names: Vec<String>,
 }
 
 /// A batch on its way.
@@ -99,12 +97,11 @@ impl MultiJoinOperator {
         }
         Ok(MultiJoinOperator {
             schema: spec.output.to_arrow(),
-            state: KeyedSides::new(sides, vec![false; keys])?,
+            state: KeyedSides::new(sides, names, vec![false; keys])?,
             levels: spec.levels,
             offsets,
             work: None,
             parts: VecDeque::new(),
-            names,
         })
     }
 
@@ -232,15 +229,19 @@ impl Operator for MultiJoinOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        self.state.snapshot(ctx, &self.names)
+        self.state.snapshot_keyed(ctx)
     }
 
     fn state_schema(&self) -> Vec<(String, SchemaRef)> {
-        self.state.state_schema(&self.names)
+        self.state.state_schema()
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.state.restore(ctx, snapshot, &self.names)
+        self.state.load_keyed(ctx, &snapshot)
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(&mut self.state)
     }
 }
 

@@ -323,3 +323,49 @@ fn compare(seed: u64) {
 fn chains_agree_with_nested_loops_and_with_binary_joins() {
     (0..1500).for_each(compare);
 }
+
+#[test]
+fn keys_come_and_go() {
+    use crate::operators::keyed_state::conformance::{Conformance, RandomRows};
+    let shapes = [
+        vec![inner(0), inner(0)],
+        vec![left(0), inner(1)],
+        vec![left(0), left(0)],
+        vec![
+            Level {
+                less_than: Some(0),
+                ..left(0)
+            },
+            left(1),
+        ],
+    ];
+    let mut seed = 0;
+    for levels in shapes {
+        for side in [RowIdentity::WholeRow, RowIdentity::UniqueKey(vec![0, 2])].map(side) {
+            let inputs = [side.clone(), side.clone(), side.clone()];
+            let rows = || -> RandomRows {
+                let table = |side: &JoinSide| Table {
+                    side: side.clone(),
+                    rows: Vec::new(),
+                    updates: true,
+                };
+                let mut tables = inputs.each_ref().map(table);
+                Box::new(move |rng, input, _| text(&tables[input].change(rng)))
+            };
+            let schema = schema("v");
+            let suite = Conformance {
+                name: &format!("multi-join {levels:?} of {:?}", side.identity),
+                inputs: &[&schema, &schema, &schema],
+                rows: &rows,
+                output_key: &|cells| cells[0].to_string(),
+                watermarks: false,
+                clock: false,
+                bundles: false,
+            };
+            suite.check_seeds(seed..seed + 8, || {
+                MultiJoinOperator::new(spec(&inputs, &levels)).unwrap()
+            });
+            seed += 8;
+        }
+    }
+}

@@ -14,6 +14,7 @@ use arrow::datatypes::DataType;
 use super::OverFrame;
 use super::waiting::WaitingRow;
 use crate::error::Result;
+use crate::operators::KeySet;
 use crate::state::{GroupTable, TimeToLive};
 use crate::types::{EventTime, ProcessingTime, Schema};
 
@@ -27,7 +28,11 @@ pub(super) struct Keys {
     pub(super) table: GroupTable,
     pub(super) states: Vec<KeyState>,
     /// Planned times of forgetting, superseded ones too.
-    pub(super) plans: BTreeSet<(i64, u32)>,
+    plans: BTreeSet<(i64, u32)>,
+    /// The same by group; only where ranges are bounded.
+    plans_of: Vec<Vec<i64>>,
+    /// How many groups are of no key any more.
+    pub(super) taken_out: usize,
     /// The length of a bounded range.
     range: Option<i64>,
     time_to_live: TimeToLive,
@@ -44,6 +49,8 @@ pub(super) struct KeyState {
     pub(super) expiry: i64,
     /// How many of its rows wait.
     pub(super) waiting: u32,
+    /// Whether its key is here; else the number is of no key any more.
+    pub(super) is_here: bool,
 }
 
 const NEW: KeyState = KeyState {
@@ -51,6 +58,7 @@ const NEW: KeyState = KeyState {
     plan: NO_PLAN,
     expiry: i64::MAX,
     waiting: 0,
+    is_here: false,
 };
 
 impl Keys {
@@ -72,6 +80,8 @@ impl Keys {
             table: GroupTable::new(&types)?,
             states: Vec::new(),
             plans: BTreeSet::new(),
+            plans_of: Vec::new(),
+            taken_out: 0,
             time_to_live: match range {
                 Some(_) => TimeToLive::NEVER,
                 None => time_to_live,
@@ -87,13 +97,87 @@ impl Keys {
     pub(super) fn size_bytes(&self) -> usize {
         self.table.size_bytes()
             + self.states.capacity() * size_of::<KeyState>()
-            + self.plans.len() * 2 * size_of::<(i64, u32)>()
+            + self.plans_of.capacity() * size_of::<Vec<i64>>()
+            + self.plans.len() * 4 * size_of::<(i64, u32)>()
+    }
+
+    /// All keys that are here.
+    pub(super) fn here(&self) -> Vec<u32> {
+        let groups = 0..self.states.len() as u32;
+        groups.filter(|group| self.is_here(*group)).collect()
+    }
+
+    /// The keys with these hashes that are here, ascending.
+    pub(super) fn here_of(&self, keys: &KeySet) -> Vec<u32> {
+        let mut groups = self.table.ids_of(keys.iter().copied());
+        groups.retain(|group| self.is_here(*group));
+        groups
+    }
+
+    fn is_here(&self, group: u32) -> bool {
+        self.states[group as usize].is_here
+    }
+
+    /// Whether a key is remembered no longer, so that the next row begins anew.
+    pub(super) fn is_over(&self, group: u32, now: ProcessingTime) -> bool {
+        let state = &self.states[group as usize];
+        state.waiting == 0 && TimeToLive::is_expired(state.expiry, now)
+    }
+
+    /// When a key may be forgotten: not while rows wait.
+    pub(super) fn expiry(&self, group: u32) -> i64 {
+        let state = &self.states[group as usize];
+        if state.waiting > 0 {
+            i64::MAX
+        } else {
+            state.expiry
+        }
+    }
+
+    /// The planned times of a key, in the order in which they were made.
+    pub(super) fn plans_of(&self, group: u32) -> &[i64] {
+        self.plans_of.get(group as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The next planned time of all.
+    pub(super) fn first_plan(&self) -> Option<i64> {
+        self.plans.first().map(|(time, _)| *time)
+    }
+
+    /// Plans to forget a key.
+    pub(super) fn plan(&mut self, time: i64, group: u32) {
+        if self.plans.insert((time, group)) {
+            self.plans_of[group as usize].push(time);
+        }
+    }
+
+    /// Forgets what is known of groups.
+    pub(super) fn take_out(&mut self, groups: &[u32]) {
+        for group in groups {
+            self.states[*group as usize] = NEW;
+            if let Some(plans) = self.plans_of.get_mut(*group as usize) {
+                for time in std::mem::take(plans) {
+                    self.plans.remove(&(time, *group));
+                }
+            }
+        }
+        self.taken_out += groups.len();
     }
 
     pub(super) fn resolve(&mut self, keys: &[ArrayRef], hashes: &[u64]) -> Result<Vec<u32>> {
         let mut groups = Vec::with_capacity(hashes.len());
         self.table.resolve(keys, hashes, &mut groups)?;
+        let known = self.states.len();
         self.states.resize(self.table.len(), NEW);
+        if self.range.is_some() {
+            self.plans_of.resize_with(self.table.len(), Vec::new);
+        }
+        for group in &groups {
+            let comes = !std::mem::replace(&mut self.states[*group as usize].is_here, true);
+            if comes && (*group as usize) < known {
+                self.taken_out -= 1;
+            }
+        }
         Ok(groups)
     }
 
@@ -107,7 +191,10 @@ impl Keys {
         for group in groups {
             let state = &mut self.states[*group as usize];
             if state.waiting == 0 && TimeToLive::is_expired(state.expiry, now) {
-                *state = NEW;
+                *state = KeyState {
+                    is_here: true,
+                    ..NEW
+                };
                 expired.push(*group);
             }
             state.expiry = expiry;
@@ -134,7 +221,8 @@ impl Keys {
         {
             let half_more = (range as f64 * 1.5) as i64;
             state.plan = time.saturating_add(half_more).saturating_add(1);
-            self.plans.insert((state.plan, group));
+            let plan = state.plan;
+            self.plan(plan, group);
         }
         true
     }
@@ -155,21 +243,22 @@ impl Keys {
         }
     }
 
-    /// Time has come so far: the groups whose rows are out of all frames by that.
-    pub(super) fn clean_up(&mut self, time: EventTime) -> Vec<u32> {
-        let mut forgotten = Vec::new();
+    /// Time has come so far: the groups for which something was planned by then, each with whether its rows are out of all frames.
+    pub(super) fn clean_up(&mut self, time: EventTime) -> Vec<(u32, bool)> {
+        let mut due = Vec::new();
         while let Some((planned, group)) = self.plans.first().copied() {
             if planned > time.millis() {
                 break;
             }
             self.plans.pop_first();
+            self.plans_of[group as usize].retain(|other| *other != planned);
             let state = &mut self.states[group as usize];
-            if state.plan <= planned {
-                forgotten.push(group);
-            } else {
+            let is_over = state.plan <= planned;
+            if !is_over {
                 state.released = state.released.max(planned);
             }
+            due.push((group, is_over));
         }
-        forgotten
+        due
     }
 }

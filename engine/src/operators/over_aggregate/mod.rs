@@ -11,8 +11,9 @@
 //! goes out with the next watermark. Only such rows make it necessary to fire within a batch.
 
 mod frames;
+mod keyed;
 mod keys;
-mod snapshot;
+
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -30,13 +31,13 @@ use self::keys::Keys;
 pub(super) use self::waiting::{Waiting, WaitingRow};
 use super::null_times::without_null_times;
 use super::window_buffer::OUTPUT_ROWS;
-use super::{Context, Flow, InputIndex, LateRows, Operator, Output, key_hashes};
+use super::{Context, Flow, InputIndex, KeyedState, LateRows, Operator, Output, key_hashes};
 use crate::error::Result;
 use crate::functions::AggregateCall;
 use crate::functions::aggregate::{FrameKind, OverFunctions, OverScript};
 use crate::state::{StateSnapshot, TimeToLive};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkSteps};
-use crate::types::{EventTime, Schema};
+use crate::types::{EventTime, ProcessingTime, Schema};
 use crate::watermark::event_time_millis;
 
 /// Which rows before the current one count.
@@ -103,22 +104,8 @@ impl OverAggregateOperator {
     /// An operator as `spec` says. Fails where a function does not exist, or cannot lose the rows that leave a bounded frame.
     pub fn new(spec: OverAggregateSpec) -> Result<Self> {
         let columns = kept_columns(&spec);
-        let own = |column: usize| {
-            let at = columns.binary_search(&column);
-            at.expect("the columns of all calls were collected")
-        };
-        let calls = spec.calls.iter().map(|call| AggregateCall {
-            arguments: call.arguments.iter().map(|column| own(*column)).collect(),
-            filter: call.filter.map(own),
-            ..call.clone()
-        });
-        let functions = OverFunctions::new(calls.collect(), spec.frame.kind())?;
-        let keys = Keys::new(
-            &spec.input,
-            &spec.partition_by,
-            spec.frame,
-            spec.time_to_live,
-        )?;
+        let functions = functions(&spec, &columns)?;
+        let keys = new_keys(&spec)?;
         Ok(OverAggregateOperator {
             output: spec.output.to_arrow(),
             keys,
@@ -222,8 +209,7 @@ impl OverAggregateOperator {
                 Work::Fire(watermark) => {
                     let due = self.waiting.due(watermark, OUTPUT_ROWS);
                     if due.is_empty() {
-                        let gone = self.keys.clean_up(watermark);
-                        self.forget(&gone)?;
+                        self.clean_up(ctx, watermark)?;
                     } else {
                         self.release(ctx, &due, out)?;
                         self.work.push_front(Work::Fire(watermark));
@@ -234,7 +220,25 @@ impl OverAggregateOperator {
         Ok(Flow::Done)
     }
 
-    fn release(&mut self, ctx: &Context, due: &[WaitingRow], out: &mut Output) -> Result<()> {
+    /// Forgets what is out of all frames.
+    fn clean_up(&mut self, ctx: &mut Context, time: EventTime) -> Result<()> {
+        let due = self.keys.clean_up(time);
+        self.tell_changed(ctx, due.iter().map(|(group, _)| *group));
+        let over = due.iter().filter(|(_, is_over)| *is_over);
+        let over: Vec<u32> = over.map(|(group, _)| *group).collect();
+        self.forget(&over)
+    }
+
+    fn tell_changed(&self, ctx: &mut Context, groups: impl Iterator<Item = u32>) {
+        if ctx.tracks_changed_keys() {
+            let hashes = self.keys.table.hashes();
+            let hashes: Vec<u64> = groups.map(|group| hashes[group as usize]).collect();
+            ctx.keys_changed(&hashes);
+        }
+    }
+
+    fn release(&mut self, ctx: &mut Context, due: &[WaitingRow], out: &mut Output) -> Result<()> {
+        self.tell_changed(ctx, due.iter().map(|row| row.group));
         let rows = self.waiting.take(due)?;
         let batch = self.results(&rows, due)?;
         self.keys.released(due, ctx.processing_time());
@@ -243,7 +247,12 @@ impl OverAggregateOperator {
     }
 
     /// Event time: rows wait, but for those that are late.
-    fn take_in(&mut self, ctx: &Context, batch: ChangelogBatch, out: &mut Output) -> Result<()> {
+    fn take_in(
+        &mut self,
+        ctx: &mut Context,
+        batch: ChangelogBatch,
+        out: &mut Output,
+    ) -> Result<()> {
         let Some(column) = self.spec.time_column else {
             return self.pass_through(ctx, batch, out);
         };
@@ -275,14 +284,13 @@ impl OverAggregateOperator {
     /// Processing time: rows go out as they come.
     fn pass_through(
         &mut self,
-        ctx: &Context,
+        ctx: &mut Context,
         batch: ChangelogBatch,
         out: &mut Output,
     ) -> Result<()> {
         let now = ctx.processing_time().millis();
         let groups = self.groups(ctx, &batch)?;
-        let gone = self.keys.clean_up(EventTime(now));
-        self.forget(&gone)?;
+        self.clean_up(ctx, EventTime(now))?;
         for group in &groups {
             self.keys.accept(now, *group, EventTime(now - 1));
         }
@@ -344,6 +352,29 @@ impl OverAggregateOperator {
         };
         without_null_times(ctx, batch, column)
     }
+}
+
+/// The functions of all calls over the `columns` that are kept.
+fn functions(spec: &OverAggregateSpec, columns: &[usize]) -> Result<OverFunctions> {
+    let own = |column: usize| {
+        let at = columns.binary_search(&column);
+        at.expect("the columns of all calls were collected")
+    };
+    let calls = spec.calls.iter().map(|call| AggregateCall {
+        arguments: call.arguments.iter().map(|column| own(*column)).collect(),
+        filter: call.filter.map(own),
+        ..call.clone()
+    });
+    OverFunctions::new(calls.collect(), spec.frame.kind())
+}
+
+fn new_keys(spec: &OverAggregateSpec) -> Result<Keys> {
+    Keys::new(
+        &spec.input,
+        &spec.partition_by,
+        spec.frame,
+        spec.time_to_live,
+    )
 }
 
 /// The columns of all calls, ascending; never none, so that a row without arguments is still a row.
@@ -419,11 +450,29 @@ impl Operator for OverAggregateOperator {
         self.drive(ctx, out)
     }
 
-    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        self.snapshot(ctx.subtask().max_parallelism)
+    /// In processing time rows come out of all frames when their time has come.
+    fn next_processing_timer(&self) -> Option<ProcessingTime> {
+        match self.spec.time_column {
+            Some(_) => None,
+            None => self.keys.first_plan().map(ProcessingTime),
+        }
     }
 
-    fn restore_state(&mut self, _: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.restore(&snapshot)
+    fn on_processing_time(&mut self, ctx: &mut Context, _: &mut Output) -> Result<Flow> {
+        let now = ctx.processing_time().millis();
+        self.clean_up(ctx, EventTime(now))?;
+        Ok(Flow::Done)
+    }
+
+    fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        self.snapshot_keyed(ctx)
+    }
+
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
     }
 }

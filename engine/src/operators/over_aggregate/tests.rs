@@ -480,3 +480,72 @@ fn memory_follows_the_frame() {
     let most = sizes.iter().max().unwrap();
     assert!(*most < 2 * sizes[2], "{sizes:?}");
 }
+
+#[test]
+fn keys_come_and_go() {
+    use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
+    use rand::Rng;
+    let rows = || -> RandomRows {
+        Box::new(|rng, _, time| {
+            let key = ["a", "b", "c", "d", "null"][rng.random_range(0..5)];
+            let value = ["1", "2", "3", "null"][rng.random_range(0..4)];
+            let time = time + rng.random_range(-20..20);
+            format!("+I {key}, {value}, {time}")
+        })
+    };
+    let frames = [
+        OverFrame::Rows(None),
+        OverFrame::Range(None),
+        OverFrame::Rows(Some(2)),
+        OverFrame::Range(Some(8)),
+        OverFrame::Range(Some(30)),
+    ];
+    let calls = ["SUM", "COUNT(*)", "MIN", "LAST_VALUE"];
+    let mut seed = 0;
+    for frame in frames {
+        for (event_time, ttl_ms) in [(true, 0), (true, 100), (false, 0), (false, 100)] {
+            let mut calls: Vec<AggregateCall> = calls.map(|name| call(name, false)).to_vec();
+            calls.push(call("COUNT", true));
+            let spec = OverAggregateSpec {
+                time_to_live: TimeToLive::of_millis(ttl_ms),
+                ..spec(frame, event_time, calls)
+            };
+            let suite = Conformance {
+                name: &format!("OVER {frame:?}, event time: {event_time}, for {ttl_ms} ms"),
+                inputs: &[&input()],
+                rows: &rows,
+                output_key: &first_cell,
+                watermarks: event_time,
+                clock: !event_time || ttl_ms > 0,
+                bundles: false,
+            };
+            suite.check_seeds(seed..seed + 10, || {
+                OverAggregateOperator::new(spec.clone()).unwrap()
+            });
+            seed += 10;
+        }
+    }
+}
+
+#[test]
+fn numbers_of_keys_that_are_taken_out_are_given_back() {
+    let calls = vec![call("SUM", false)];
+    let spec = spec(OverFrame::Range(None), true, calls);
+    let mut operator = OverAggregateOperator::new(spec).unwrap();
+    let mut ctx = Context::new(crate::operators::Subtask::SINGLE, Default::default());
+    let mut out = Output::new(false);
+    for round in 0..20 {
+        let rows: Vec<String> = (0..500)
+            .map(|row| format!("+I {round}-{row}, 1, {}", round + 1))
+            .collect();
+        let batch = crate::operators::test_bench::batch(&input(), &rows.join("\n"));
+        let flow = operator.process_batch(&mut ctx, InputIndex::FIRST, batch, &mut out);
+        assert_eq!(flow.unwrap(), Flow::Done);
+        let keys = operator.snapshot_keyed(&ctx).unwrap().key_hashes();
+        operator
+            .evict_keyed(&ctx, &keys.into_iter().collect())
+            .unwrap();
+    }
+    assert!(operator.keys.len() < 1500);
+    assert_eq!(operator.keys.here(), [0u32; 0]);
+}

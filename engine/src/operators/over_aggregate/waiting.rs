@@ -109,11 +109,36 @@ impl Waiting {
         Ok(rows)
     }
 
-    /// All rows in order, with their groups.
-    pub(in crate::operators) fn all(&mut self) -> Result<(RecordBatch, Vec<u32>)> {
+    /// The rows in order with their groups: of all groups, or of these (ascending).
+    pub(in crate::operators) fn of_groups(
+        &mut self,
+        groups: Option<&[u32]>,
+    ) -> Result<(RecordBatch, Vec<WaitingRow>)> {
         self.settle();
-        let ids: Vec<u32> = self.sorted.iter().map(|row| row.id).collect();
-        let groups = self.sorted.iter().map(|row| row.group).collect();
-        Ok((self.rows.gather(&ids)?, groups))
+        let is_of = |row: &&WaitingRow| {
+            groups.is_none_or(|groups| groups.binary_search(&row.group).is_ok())
+        };
+        let waiting: Vec<WaitingRow> = self.sorted.iter().filter(is_of).copied().collect();
+        let ids: Vec<u32> = waiting.iter().map(|row| row.id).collect();
+        Ok((self.rows.gather(&ids)?, waiting))
+    }
+
+    /// Forgets the rows of these groups, ascending.
+    pub(in crate::operators) fn remove_groups(&mut self, groups: &[u32]) -> Result<()> {
+        self.settle();
+        let mut gone = Vec::new();
+        self.sorted.retain(|row| {
+            let stays = groups.binary_search(&row.group).is_err();
+            if !stays {
+                gone.push(row.id);
+            }
+            stays
+        });
+        self.rows.remove(&gone)
+    }
+
+    /// Forgets everything, and gives the memory back.
+    pub(in crate::operators) fn clear(&mut self) {
+        *self = Waiting::new(self.rows.schema().clone());
     }
 }

@@ -6,13 +6,14 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, UInt
 use arrow::compute;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
 
-use super::{EXPIRY, RankEnd, RankSpec};
+use super::{RankEnd, RankSpec};
 use crate::error::Result;
 use crate::operators::expiry::Sweep;
 use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch};
+use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
-use crate::state::{StateSnapshot, TimeToLive};
+use crate::state::{StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::ProcessingTime;
 
@@ -84,19 +85,45 @@ impl FirstRowsOperator {
     }
 
     /// Forgets partitions whose time is over, now and then.
-    fn forget(&mut self, now: ProcessingTime) -> Result<()> {
+    fn forget(&mut self, ctx: &mut Context) -> Result<()> {
+        let now = ctx.processing_time();
         if !self.sweep.is_due(now) {
             return Ok(());
         }
         let lives = |id: &u32| !TimeToLive::is_expired(self.expiry[*id as usize], now);
-        let live: Vec<u32> = (0..self.partitions.len() as u32).filter(lives).collect();
-        if live.len() < self.partitions.len() {
-            self.partitions.keep(&live)?;
-            self.counts = at(&self.counts, &live);
-            self.ends = at(&self.ends, &live);
-            self.expiry = at(&self.expiry, &live);
+        let (live, gone): (Vec<u32>, Vec<u32>) = self.partitions.ids().into_iter().partition(lives);
+        ctx.keys_changed(&at(self.partitions.hashes(), &gone));
+        self.keep(&live)
+    }
+
+    fn keep(&mut self, live: &[u32]) -> Result<()> {
+        if live.len() == self.partitions.len() {
+            return Ok(());
         }
+        self.partitions.keep(live)?;
+        keep_at(&mut self.counts, live);
+        keep_at(&mut self.ends, live);
+        keep_at(&mut self.expiry, live);
         Ok(())
+    }
+
+    fn snapshot_partitions(&self, partitions: &[u32]) -> Result<StateSnapshot> {
+        let batches = partitions.chunks(SNAPSHOT_ROWS).map(|ids| {
+            let (counts, ends) = (at(&self.counts, ids), at(&self.ends, ids));
+            let expiry = Int64Array::from(at(&self.expiry, ids));
+            keyed_batch(
+                at(self.partitions.hashes(), ids),
+                &[
+                    ("count", Arc::new(UInt64Array::from(counts))),
+                    ("end", Arc::new(UInt64Array::from(ends))),
+                    (EXPIRY_COLUMN, Arc::new(expiry)),
+                ],
+                &self.partitions.key_rows(ids)?,
+            )
+        });
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(COUNTS, batches.collect::<Result<_>>()?);
+        Ok(snapshot)
     }
 }
 
@@ -117,7 +144,7 @@ impl Operator for FirstRowsOperator {
         out: &mut Output,
     ) -> Result<Flow> {
         let now = ctx.processing_time();
-        self.forget(now)?;
+        self.forget(ctx)?;
         let mut ids = std::mem::take(&mut self.ids);
         self.partitions.resolve(&batch, &mut ids)?;
         self.ids = ids;
@@ -136,27 +163,32 @@ impl Operator for FirstRowsOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        let all: Vec<u32> = (0..self.partitions.len() as u32).collect();
-        let mut batches = Vec::new();
-        for ids in all.chunks(SNAPSHOT_ROWS) {
-            let (counts, ends) = (at(&self.counts, ids), at(&self.ends, ids));
-            batches.push(keyed_batch(
-                &at(self.partitions.hashes(), ids),
-                ctx.subtask().max_parallelism,
-                &[
-                    ("count", Arc::new(UInt64Array::from(counts))),
-                    ("end", Arc::new(UInt64Array::from(ends))),
-                    (EXPIRY, Arc::new(Int64Array::from(at(&self.expiry, ids)))),
-                ],
-                &self.partitions.key_rows(ids)?,
-            )?);
-        }
-        let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(COUNTS, batches);
-        Ok(snapshot)
+        self.snapshot_keyed(ctx)
     }
 
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+impl KeyedState for FirstRowsOperator {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        self.partitions.keys()
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
+        self.snapshot_partitions(&self.partitions.ids())
+    }
+
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         for batch in snapshot.batches(COUNTS) {
             let counts = batch.column(1).as_primitive::<UInt64Type>().values();
             let ends = batch.column(2).as_primitive::<UInt64Type>().values();
@@ -171,5 +203,26 @@ impl Operator for FirstRowsOperator {
             }
         }
         Ok(())
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.counts = Vec::new();
+        self.ends = Vec::new();
+        self.expiry = Vec::new();
+        self.partitions.keep(&[])
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.partitions.size_bytes() + self.expiry.capacity() * 24
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        self.snapshot_partitions(&self.partitions.ids_of(keys))
+    }
+
+    fn evict_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.snapshot_partitions(&self.partitions.ids_of(keys))?;
+        self.keep(&self.partitions.ids_but(keys))?;
+        Ok(gone)
     }
 }

@@ -105,8 +105,5 @@ pub fn rank_operator(spec: RankSpec) -> Result<Box<dyn Operator>> {
     }
 }
 
-/// The column of a snapshot that says when a partition is forgotten, in milliseconds of processing time.
-const EXPIRY: &str = "expiry";
-
 #[cfg(test)]
 mod tests;

@@ -41,6 +41,14 @@ impl RowIndex {
         })
     }
 
+    /// The same without rows.
+    pub(super) fn cleared(self) -> Self {
+        RowIndex {
+            entries: HashTable::new(),
+            ..self
+        }
+    }
+
     /// The hash of each row.
     pub(super) fn hashes(&self, rows: &RecordBatch) -> Result<Vec<u128>> {
         let columns = self.columns.iter();

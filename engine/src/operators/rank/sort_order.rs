@@ -12,6 +12,8 @@ use crate::types::{Schema, SortKey};
 
 /// A key that is kept with a row.
 pub trait RankKey: Ord + Clone + Send {
+    /// About how many bytes it holds besides itself.
+    const BYTES_APART: usize;
     /// The key of these bytes.
     fn of(bytes: &[u8]) -> Self;
     /// How the key of these bytes compares with this one.
@@ -19,6 +21,8 @@ pub trait RankKey: Ord + Clone + Send {
 }
 
 impl RankKey for u128 {
+    const BYTES_APART: usize = 0;
+
     #[inline]
     fn of(bytes: &[u8]) -> Self {
         let mut padded = [0; 16];
@@ -33,6 +37,8 @@ impl RankKey for u128 {
 }
 
 impl RankKey for Box<[u8]> {
+    const BYTES_APART: usize = 32;
+
     fn of(bytes: &[u8]) -> Self {
         bytes.into()
     }

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use rand::Rng;
+use rand::rngs::SmallRng;
+
 use super::*;
+use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
 use crate::operators::test_bench::{Way, check, run};
 use crate::types::{Field, LogicalType, TypeRoot};
 
@@ -520,4 +524,163 @@ fn without_rows_before_updates_an_offset_gives_the_difference_of_sets() {
             assert_eq!(applied(&lines), naive(&rows, 2, 4, false), "{way:?} {seed}");
         }
     }
+}
+
+/// Rows with a value for each key and id; `id` is the same number for all rows of a key where it is their last rank.
+fn random_inserts(id_by_key: bool) -> impl Fn() -> RandomRows {
+    move || {
+        Box::new(move |rng: &mut SmallRng, _, _| {
+            let (key, value) = (rng.random_range(0..7), rng.random_range(0..9));
+            let id = if id_by_key {
+                key % 4
+            } else {
+                rng.random_range(0..5)
+            };
+            match key {
+                0 => format!("+I null, {value}, {id}"),
+                key => format!("+I k{key}, {value}, {id}"),
+            }
+        })
+    }
+}
+
+/// Inserts, and deletes of rows that came and of some that did not.
+fn random_retractions(id_by_key: bool) -> impl Fn() -> RandomRows {
+    move || {
+        let mut inserts = random_inserts(id_by_key)();
+        let mut there: Vec<String> = Vec::new();
+        Box::new(move |rng: &mut SmallRng, input, time| {
+            if rng.random_bool(0.4) && !there.is_empty() {
+                let row = there.swap_remove(rng.random_range(0..there.len()));
+                return format!("-D {row}");
+            }
+            let line = inserts(rng, input, time);
+            let row = line.trim_start_matches("+I ").to_string();
+            if rng.random_bool(0.05) {
+                return format!("-D {row}");
+            }
+            there.push(row);
+            line
+        })
+    }
+}
+
+/// Rows by key and id whose value only grows.
+fn random_updates() -> RandomRows {
+    let mut values: BTreeMap<(u32, u32), i32> = BTreeMap::new();
+    Box::new(move |rng: &mut SmallRng, _, _| {
+        let name = (rng.random_range(1..7), rng.random_range(0..5));
+        let row = |value: i32| format!("k{}, {value}, {}", name.0, name.1);
+        let known = values.get(&name).copied();
+        let value = known.unwrap_or(0) + rng.random_range(0..3);
+        values.insert(name, value);
+        match known {
+            None => format!("+I {}", row(value)),
+            Some(before) => format!("-U {}\n+U {}", row(before), row(value)),
+        }
+    })
+}
+
+fn conforms<O: Operator>(
+    name: &str,
+    spec: &RankSpec,
+    rows: &dyn Fn() -> RandomRows,
+    make: impl Fn(RankSpec) -> O,
+) {
+    Conformance {
+        name,
+        inputs: &[&spec.input],
+        rows,
+        output_key: &first_cell,
+        watermarks: true,
+        clock: spec.time_to_live.is_enabled(),
+        bundles: spec.changelog.bundle_rows.is_some(),
+    }
+    .check(|| make(spec.clone()));
+}
+
+fn short(spec: RankSpec) -> RankSpec {
+    RankSpec {
+        time_to_live: TimeToLive::of_millis(80),
+        ..spec
+    }
+}
+
+fn bundled(mut spec: RankSpec) -> RankSpec {
+    spec.changelog.bundle_rows = Some(5);
+    spec
+}
+
+fn by_column(spec: RankSpec) -> RankSpec {
+    RankSpec {
+        end: RankEnd::Column(2),
+        ..spec
+    }
+}
+
+fn ranked(spec: RankSpec) -> RankOperator<u128> {
+    RankOperator::new(spec).unwrap()
+}
+
+#[test]
+fn ranks_of_inserts_do_not_ask_where_partitions_are() {
+    let append = |start, output_rank| spec(RankStrategy::AppendFast, start, 3, output_rank);
+    let inserts = random_inserts(false);
+    for spec in [
+        append(1, true),
+        append(2, false),
+        RankSpec {
+            ties: Ties::LastArrived,
+            ..append(1, true)
+        },
+        bundled(append(1, true)),
+        short(append(1, false)),
+    ] {
+        conforms("inserts", &spec, &inserts, ranked);
+    }
+    let long = with_long_keys(append(1, true));
+    conforms("long keys", &long, &inserts, |spec| {
+        RankOperator::<Box<[u8]>>::new(spec).unwrap()
+    });
+    let by_column = by_column(append(1, true));
+    conforms("last ranks", &by_column, &random_inserts(true), ranked);
+}
+
+#[test]
+fn ranks_of_updates_do_not_ask_where_partitions_are() {
+    let update = |output_rank| spec(RankStrategy::UpdateFast(vec![0, 2]), 1, 3, output_rank);
+    for spec in [update(true), update(false), bundled(update(true))] {
+        conforms("updates", &spec, &random_updates, ranked);
+    }
+}
+
+#[test]
+fn ranks_of_retractions_do_not_ask_where_partitions_are() {
+    let retract = |output_rank| spec(RankStrategy::Retract, 1, 2, output_rank);
+    let rows = random_retractions(false);
+    for spec in [
+        retract(true),
+        retract(false),
+        bundled(retract(true)),
+        short(retract(true)),
+    ] {
+        conforms("retractions", &spec, &rows, ranked);
+    }
+    for spec in [retract(true), short(retract(true))] {
+        let rows = random_retractions(true);
+        conforms("last ranks", &by_column(spec), &rows, ranked);
+    }
+}
+
+#[test]
+fn counts_do_not_ask_where_partitions_are() {
+    let counted = RankSpec {
+        order_by: Vec::new(),
+        ..spec(RankStrategy::AppendFast, 2, 3, true)
+    };
+    let make = |spec| FirstRowsOperator::new(spec).unwrap();
+    let inserts = random_inserts(true);
+    conforms("counts", &counted, &inserts, make);
+    conforms("counts for a time", &short(counted.clone()), &inserts, make);
+    conforms("last ranks", &by_column(counted), &inserts, make);
 }

@@ -22,7 +22,7 @@ use self::sessions::{LATE, Sessions};
 use super::null_times::without_null_times;
 use super::window_aggregate::{millis, only_counted};
 use crate::error::Result;
-use crate::operators::{Context, LateRows, Output};
+use crate::operators::{Context, DueTime, LateRows, Output};
 use crate::stream::{ChangelogBatch, KeyHashes, WatermarkSteps};
 use crate::types::EventTime;
 use crate::window::WindowClock;
@@ -53,6 +53,14 @@ impl SessionInput {
             return Ok(batch);
         };
         without_null_times(ctx, batch, column)
+    }
+
+    /// By which time sessions end.
+    fn due_time(&self) -> DueTime {
+        match self.time_column {
+            Some(_) => DueTime::Event,
+            None => DueTime::Processing,
+        }
     }
 
     fn hashes(&self, batch: &ChangelogBatch) -> Result<Vec<u64>> {

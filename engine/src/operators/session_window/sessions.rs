@@ -5,12 +5,13 @@
 //! once. Each session has a slot number by which its owner keeps what it knows of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, Int64Type};
 
 use crate::error::Result;
-use crate::state::{GroupTable, Groups};
+use crate::state::{GroupTable, Groups, key_hashes_of};
 use crate::types::EventTime;
 use crate::window::WindowClock;
 
@@ -251,8 +252,45 @@ impl Sessions {
         slots.iter().map(|slot| self.session(*slot).key).collect()
     }
 
-    /// Opens sessions as they are, from a snapshot; returns their slots.
-    pub(super) fn restore(
+    /// The hash of the key and the bounds of each slot, as columns of a snapshot.
+    pub(super) fn columns_of(&self, slots: &[u32]) -> Vec<ArrayRef> {
+        let starts = slots.iter().map(|slot| self.session(*slot).start);
+        let ends = slots.iter().map(|slot| self.session(*slot).end);
+        vec![
+            Arc::new(UInt64Array::from(self.hashes_of(slots))),
+            Arc::new(Int64Array::from_iter_values(starts)),
+            Arc::new(Int64Array::from_iter_values(ends)),
+        ]
+    }
+
+    /// Opens the sessions of rows that begin with the columns of [`Sessions::columns_of`]; rows of one session may be several.
+    pub(super) fn load(&mut self, keys: &[ArrayRef], rows: &RecordBatch) -> Result<Vec<u32>> {
+        let bounds = |column: usize| rows.column(column).as_primitive::<Int64Type>().values();
+        self.restore(keys, key_hashes_of(rows), bounds(1), bounds(2))
+    }
+
+    /// When the session of each row of a snapshot is over.
+    pub(super) fn due(&self, rows: &RecordBatch) -> Vec<i64> {
+        let ends = rows.column(2).as_primitive::<Int64Type>().values().iter();
+        ends.map(|end| self.clock.fire_time(*end).millis())
+            .collect()
+    }
+
+    /// Forgets all sessions.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        *self = Sessions::new(self.gap_ms, self.clock, self.key_types.clone())?;
+        Ok(())
+    }
+
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        let timers = self.open * (size_of::<u32>() + size_of::<i64>());
+        let keys = self.by_key.capacity() * (size_of::<Vec<u32>>() + size_of::<u32>());
+        self.keys.size_bytes() + keys + self.slots.capacity() * size_of::<Session>() + timers
+    }
+
+    /// Opens sessions as they are; returns their slots.
+    fn restore(
         &mut self,
         keys: &[ArrayRef],
         hashes: &[u64],
@@ -267,7 +305,15 @@ impl Sessions {
             .map(|((key, start), end)| {
                 let slots = &self.by_key[*key as usize];
                 let place = slots.partition_point(|slot| self.slots[*slot as usize].start < *start);
-                self.open(*key, place, *start, *end)
+                let known = slots.get(place).copied();
+                let is_open = |slot: &u32| {
+                    let session = self.slots[*slot as usize];
+                    (session.start, session.end) == (*start, *end)
+                };
+                match known.filter(is_open) {
+                    Some(slot) => slot,
+                    None => self.open(*key, place, *start, *end),
+                }
             })
             .collect())
     }

@@ -3,19 +3,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array, UInt32Array, UInt64Array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt16Array, UInt64Array};
 use arrow::compute;
 use arrow::datatypes::{
-    DataType, Field as ArrowField, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type,
+    DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef, UInt16Type, UInt64Type,
 };
 
 use super::sessions::{LATE, Sessions};
 use super::{SessionInput, Work};
 use crate::error::{Error, Result};
 use crate::operators::window_aggregate::{OUTPUT_ROWS, Window, WindowOutput, pick, window_field};
-use crate::operators::{Context, Flow, InputIndex, Operator, Output};
+use crate::operators::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
 use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds, Schema};
@@ -29,6 +27,8 @@ pub struct SessionWindowTableFunctionOperator {
     input: SessionInput,
     sessions: Sessions,
     rows: HeldRows,
+    /// How many rows have arrived.
+    arrivals: u64,
     output: WindowOutput,
     input_schema: SchemaRef,
     schema: SchemaRef,
@@ -37,9 +37,10 @@ pub struct SessionWindowTableFunctionOperator {
     leaving: VecDeque<(Place, Window)>,
 }
 
-/// Where a held row lies.
+/// Where a held row lies, in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
+    arrival: u64,
     block: u32,
     row: u32,
 }
@@ -74,6 +75,7 @@ impl SessionWindowTableFunctionOperator {
         Ok(SessionWindowTableFunctionOperator {
             sessions: Sessions::new(gap_ms, clock, key_types.collect())?,
             rows: HeldRows::default(),
+            arrivals: 0,
             output: WindowOutput::new(&schema, columns, clock),
             input_schema: input_schema.to_arrow(),
             schema: schema.to_arrow(),
@@ -104,7 +106,7 @@ impl SessionWindowTableFunctionOperator {
             match self.work.pop_front() {
                 None => return Ok(Flow::Done),
                 Some(Work::Fold(batch)) => self.hold(ctx, batch, out)?,
-                Some(Work::Fire(time)) => self.close(time),
+                Some(Work::Fire(time)) => self.close(ctx, time),
                 Some(Work::Watermark(watermark)) => {
                     if watermark > ctx.watermark() {
                         ctx.advance_watermark(watermark);
@@ -127,12 +129,17 @@ impl SessionWindowTableFunctionOperator {
         self.input
             .report_late(ctx, &batch.rows, &times, &assigned.slots, out)?;
         self.rows.merge(&assigned.merged);
-        self.rows.add(batch, &assigned.slots);
+        let first = self.arrivals;
+        self.arrivals += batch.num_rows() as u64;
+        let arrivals: Vec<u64> = (first..self.arrivals).collect();
+        self.rows.add(batch, &assigned.slots, &arrivals);
         Ok(())
     }
 
-    fn close(&mut self, time: EventTime) {
-        for slot in self.sessions.close(time) {
+    fn close(&mut self, ctx: &mut Context, time: EventTime) {
+        let closed = self.sessions.close(time);
+        ctx.keys_changed(&self.sessions.hashes_of(&closed));
+        for slot in closed {
             let session = self.sessions.session(slot);
             let window = Window {
                 start: session.start,
@@ -178,14 +185,15 @@ impl SessionWindowTableFunctionOperator {
 }
 
 impl HeldRows {
-    fn add(&mut self, batch: ChangelogBatch, slots: &[u32]) {
+    /// Holds the rows that are not late. Within a session they come in order of arrival.
+    fn add(&mut self, batch: ChangelogBatch, slots: &[u32], arrivals: &[u64]) {
         let block = self.blocks.len() as u32;
         for (row, slot) in slots.iter().enumerate().filter(|(_, slot)| **slot != LATE) {
-            let row = row as u32;
-            self.by_slot
-                .entry(*slot)
-                .or_default()
-                .push(Place { block, row });
+            self.by_slot.entry(*slot).or_default().push(Place {
+                arrival: arrivals[row],
+                block,
+                row: row as u32,
+            });
             self.held += 1;
         }
         self.total += batch.num_rows();
@@ -230,6 +238,13 @@ impl HeldRows {
         Ok((columns.collect::<Result<_>>()?, RowKinds::new(&kinds)))
     }
 
+    fn size_bytes(&self) -> usize {
+        let blocks = self.blocks.iter();
+        let blocks: usize = blocks.map(|block| block.rows.get_array_memory_size()).sum();
+        let sessions = self.by_slot.len() * (size_of::<Vec<Place>>() + 16);
+        blocks + self.held * size_of::<Place>() + sessions
+    }
+
     /// All places in order of sessions, with the slot of each.
     fn places(&self) -> (Vec<u32>, Vec<Place>) {
         let places = self.by_slot.iter();
@@ -245,10 +260,11 @@ impl HeldRows {
         order.sort_unstable_by_key(|index| places[*index]);
         let sorted: Vec<Place> = order.iter().map(|index| places[*index]).collect();
         let slots: Vec<u32> = order.iter().map(|index| slots[*index]).collect();
+        let arrivals: Vec<u64> = sorted.iter().map(|place| place.arrival).collect();
         let (columns, kinds) = self.gather(&sorted)?;
         let rows = RecordBatch::try_new(schema.clone(), columns)?;
         let mut packed = HeldRows::default();
-        packed.add(ChangelogBatch::new(rows, kinds), &slots);
+        packed.add(ChangelogBatch::new(rows, kinds), &slots, &arrivals);
         Ok(packed)
     }
 }
@@ -298,85 +314,90 @@ impl Operator for SessionWindowTableFunctionOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        self.snapshot_keyed(ctx)
+    }
+
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+impl KeyedState for SessionWindowTableFunctionOperator {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        &self.input.keys
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
         let (slots, places) = self.rows.places();
-        let hashes = self.sessions.hashes_of(&slots);
-        let groups = hashes.iter().map(|hash| *hash);
-        let starts = slots.iter().map(|slot| self.sessions.session(*slot).start);
-        let ends = slots.iter().map(|slot| self.sessions.session(*slot).end);
+        if places.is_empty() {
+            snapshot.insert_keyed(TABLE, Vec::new());
+            return Ok(snapshot);
+        }
         let (rows, kinds) = self.rows.gather(&places)?;
         let kinds = (0..places.len()).map(|row| kinds.get(row) as u16);
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(groups)),
-            Arc::new(UInt64Array::from(hashes.clone())),
-            Arc::new(Int64Array::from_iter_values(starts)),
-            Arc::new(Int64Array::from_iter_values(ends)),
-            Arc::new(UInt16Array::from_iter_values(kinds)),
-        ];
+        let arrivals = places.iter().map(|place| place.arrival);
+        let mut columns = self.sessions.columns_of(&slots);
+        columns.push(Arc::new(UInt16Array::from_iter_values(kinds)));
+        columns.push(Arc::new(UInt64Array::from_iter_values(arrivals)));
         columns.extend(rows);
-        let mut snapshot = StateSnapshot::default();
-        let batches = if places.is_empty() {
-            Vec::new()
-        } else {
-            let schema = Arc::new(snapshot_schema(&self.input_schema));
-            vec![RecordBatch::try_new(schema, columns)?]
-        };
-        snapshot.insert_keyed(TABLE, batches);
+        let schema = Arc::new(snapshot_schema(&self.input_schema));
+        snapshot.insert_keyed(TABLE, vec![RecordBatch::try_new(schema, columns)?]);
         Ok(snapshot)
     }
 
-    fn restore_state(&mut self, _: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         for batch in snapshot.batches(TABLE) {
             let rows =
                 RecordBatch::try_new(self.input_schema.clone(), batch.columns()[5..].to_vec())?;
-            let hashes = batch.column(1).as_primitive::<UInt64Type>().values();
-            let starts = batch.column(2).as_primitive::<Int64Type>().values();
-            let ends = batch.column(3).as_primitive::<Int64Type>().values();
-            let kinds = batch
-                .column(4)
-                .as_primitive::<arrow::datatypes::UInt16Type>()
-                .values();
+            let kinds = batch.column(3).as_primitive::<UInt16Type>().values().iter();
             let kinds: Vec<RowKind> = kinds
-                .iter()
                 .map(|byte| RowKind::from_byte(*byte as u8).unwrap_or(RowKind::Insert))
                 .collect();
-            // Rows of a session stand together: the first of each opens it. Sessions of a key are apart in time.
-            let mut firsts = Vec::new();
-            let mut numbers = Vec::with_capacity(rows.num_rows());
-            for row in 0..rows.num_rows() {
-                let same = row > 0
-                    && (hashes[row], starts[row], ends[row])
-                        == (hashes[row - 1], starts[row - 1], ends[row - 1]);
-                if !same {
-                    firsts.push(row as u32);
-                }
-                numbers.push(firsts.len() - 1);
-            }
-            let of = |values: &[i64]| -> Vec<i64> {
-                firsts.iter().map(|row| values[*row as usize]).collect()
-            };
-            let first_hashes: Vec<u64> = firsts.iter().map(|row| hashes[*row as usize]).collect();
-            let keys = compute::take_record_batch(&rows, &UInt32Array::from(firsts.clone()))?;
-            let slots = self.sessions.restore(
-                &pick(&keys, &self.input.keys),
-                &first_hashes,
-                &of(starts),
-                &of(ends),
-            )?;
-            let slots: Vec<u32> = numbers.into_iter().map(|number| slots[number]).collect();
-            self.rows
-                .add(ChangelogBatch::new(rows, RowKinds::new(&kinds)), &slots);
+            let arrivals = batch.column(4).as_primitive::<UInt64Type>().values();
+            let keys = pick(&rows, &self.input.keys);
+            let slots = self.sessions.load(&keys, batch)?;
+            let rows = ChangelogBatch::new(rows, RowKinds::new(&kinds));
+            self.rows.add(rows, &slots, arrivals);
+            let next = arrivals.iter().max().map_or(0, |last| last + 1);
+            self.arrivals = self.arrivals.max(next);
         }
         Ok(())
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.rows = HeldRows::default();
+        self.sessions.clear()
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.sessions.size_bytes() + self.rows.size_bytes()
+    }
+
+    fn due_time(&self) -> DueTime {
+        self.input.due_time()
+    }
+
+    fn due(&self, _: &str, rows: &RecordBatch) -> Vec<i64> {
+        self.sessions.due(rows)
     }
 }
 
 fn snapshot_schema(input: &SchemaRef) -> ArrowSchema {
     let mut fields = vec![
         Arc::new(ArrowField::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
-        Arc::new(ArrowField::new("hash", DataType::UInt64, false)),
         Arc::new(ArrowField::new("session_start", DataType::Int64, false)),
         Arc::new(ArrowField::new("session_end", DataType::Int64, false)),
         Arc::new(ArrowField::new("kind", DataType::UInt16, false)),
+        Arc::new(ArrowField::new("arrival", DataType::UInt64, false)),
     ];
     fields.extend(input.fields().iter().cloned());
     ArrowSchema::new(fields)

@@ -1,7 +1,11 @@
 use std::collections::BTreeMap;
 
+use rand::Rng;
+use rand::rngs::SmallRng;
+
 use super::*;
 use crate::operators::Operator;
+use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
 use crate::operators::window_aggregate::test_stream::*;
 use crate::types::LogicalType;
 use crate::window::{
@@ -340,4 +344,77 @@ fn closed_sessions_are_forgotten() {
     let open = state[0].0.batches("sessions")[0].num_rows();
     assert!((1..10).contains(&open), "{open}");
     assert_eq!(chain.finish().lines.len(), 5000 - open);
+}
+
+fn random_rows(takes_back: bool) -> impl Fn() -> RandomRows {
+    move || {
+        Box::new(move |rng: &mut SmallRng, _, time| {
+            let time = time + rng.random_range(-25..10);
+            let (key, value) = (rng.random_range(0..6), rng.random_range(0..5));
+            let kind = if takes_back && rng.random_bool(0.3) {
+                "-D"
+            } else {
+                "+I"
+            };
+            match key {
+                0 => format!("{kind} null, {value}, null, true, {time}"),
+                key => format!("{kind} k{key}, {value}, null, true, {time}"),
+            }
+        })
+    }
+}
+
+fn conforms<O: Operator>(name: &str, takes_back: bool, window: &WindowSpec, make: impl Fn() -> O) {
+    Conformance {
+        name,
+        inputs: &[&schema()],
+        rows: &random_rows(takes_back),
+        output_key: &first_cell,
+        watermarks: true,
+        clock: !window.time.is_event_time(),
+        bundles: false,
+    }
+    .check(make);
+}
+
+fn both_clocks() -> [WindowSpec; 2] {
+    let clock = WindowTime::Processing {
+        time_zone: "UTC".to_string(),
+    };
+    let of_clock = WindowSpec {
+        time: clock,
+        ..window()
+    };
+    [window(), of_clock]
+}
+
+#[test]
+fn sessions_end_for_the_keys_that_are_there() {
+    for window in both_clocks() {
+        for insert_only in [true, false] {
+            let spec = WindowAggregateSpec {
+                window: window.clone(),
+                input: WindowInput::TimeColumn(TS),
+                keys: vec![0],
+                aggregates: vec![
+                    call("COUNT", None, LogicalType::BIGINT),
+                    call("SUM", Some(1), LogicalType::BIGINT),
+                    call("LAST_VALUE", Some(1), LogicalType::BIGINT),
+                ],
+                window_columns: vec![WindowColumn::Start, WindowColumn::End],
+            };
+            conforms("sessions", !insert_only, &window, || {
+                SessionWindowAggregateOperator::new(spec.clone(), &schema(), insert_only).unwrap()
+            });
+        }
+    }
+}
+
+#[test]
+fn rows_of_sessions_come_for_the_keys_that_are_there() {
+    for window in both_clocks() {
+        conforms("rows of sessions", true, &window, || {
+            SessionWindowTableFunctionOperator::new(window.clone(), TS, vec![0], &schema()).unwrap()
+        });
+    }
 }

@@ -3,11 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, UInt64Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute;
-use arrow::datatypes::{
-    DataType, Field as ArrowField, Int64Type, Schema as ArrowSchema, SchemaRef, UInt64Type,
-};
+use arrow::datatypes::{DataType, Field as ArrowField, Schema as ArrowSchema, SchemaRef};
 
 use super::sessions::{LATE, Sessions};
 use super::{SessionInput, Work};
@@ -16,7 +14,7 @@ use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
 use crate::operators::window_aggregate::{
     OUTPUT_ROWS, Window, WindowOutput, output_schema, pick, weights,
 };
-use crate::operators::{Context, Flow, InputIndex, Operator, Output};
+use crate::operators::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
 use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, Schema};
@@ -105,7 +103,11 @@ impl SessionWindowAggregateOperator {
             match self.work.pop_front() {
                 None => return Ok(Flow::Done),
                 Some(Work::Fold(batch)) => self.fold(ctx, batch, out)?,
-                Some(Work::Fire(time)) => self.closed = self.sessions.close(time).into(),
+                Some(Work::Fire(time)) => {
+                    let closed = self.sessions.close(time);
+                    ctx.keys_changed(&self.sessions.hashes_of(&closed));
+                    self.closed = closed.into();
+                }
                 Some(Work::Watermark(watermark)) => {
                     if watermark > ctx.watermark() {
                         ctx.advance_watermark(watermark);
@@ -196,7 +198,6 @@ impl SessionWindowAggregateOperator {
     fn snapshot_schema(&self) -> ArrowSchema {
         let mut fields = vec![
             ArrowField::new(KEY_HASH_COLUMN, DataType::UInt64, false),
-            ArrowField::new("hash", DataType::UInt64, false),
             ArrowField::new("session_start", DataType::Int64, false),
             ArrowField::new("session_end", DataType::Int64, false),
         ];
@@ -251,17 +252,34 @@ impl Operator for SessionWindowAggregateOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        self.snapshot_keyed(ctx)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![(TABLE.to_string(), Arc::new(self.snapshot_schema()))]
+    }
+
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
+    }
+}
+
+impl KeyedState for SessionWindowAggregateOperator {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        &self.input.keys
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
         let slots = self.sessions.open_slots();
-        let hashes = self.sessions.hashes_of(&slots);
-        let groups = hashes.iter().map(|hash| *hash);
-        let starts = slots.iter().map(|slot| self.sessions.session(*slot).start);
-        let ends = slots.iter().map(|slot| self.sessions.session(*slot).end);
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(groups)),
-            Arc::new(UInt64Array::from(hashes.clone())),
-            Arc::new(Int64Array::from_iter_values(starts)),
-            Arc::new(Int64Array::from_iter_values(ends)),
-        ];
+        let mut columns = self.sessions.columns_of(&slots);
         columns.extend(self.sessions.keys_of(&slots)?);
         let partials = self.states.partials(&Groups::Ids(&slots))?;
         columns.extend(self.spec.state_columns(partials)?);
@@ -271,23 +289,31 @@ impl Operator for SessionWindowAggregateOperator {
         Ok(snapshot)
     }
 
-    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
-        vec![(TABLE.to_string(), Arc::new(self.snapshot_schema()))]
-    }
-
-    fn restore_state(&mut self, _: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         for batch in snapshot.batches(TABLE) {
-            let keys = 4 + self.key_fields.len();
-            let slots = self.sessions.restore(
-                &batch.columns()[4..keys],
-                batch.column(1).as_primitive::<UInt64Type>().values(),
-                batch.column(2).as_primitive::<Int64Type>().values(),
-                batch.column(3).as_primitive::<Int64Type>().values(),
-            )?;
+            let keys = 3 + self.key_fields.len();
+            let slots = self.sessions.load(&batch.columns()[3..keys], batch)?;
             self.states.grow(self.sessions.slots());
             self.states
                 .merge(&self.spec, &slots, &batch.columns()[keys..])?;
         }
         Ok(())
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.states = self.spec.create()?;
+        self.sessions.clear()
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.sessions.size_bytes() + self.states.size_bytes()
+    }
+
+    fn due_time(&self) -> DueTime {
+        self.input.due_time()
+    }
+
+    fn due(&self, _: &str, rows: &RecordBatch) -> Vec<i64> {
+        self.sessions.due(rows)
     }
 }

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt64Array};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt8Type};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt8Type};
 
 use crate::error::Result;
-use crate::state::{GroupTable, KEY_HASH_COLUMN, RowSlab, TimeToLive};
+use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::{EXPIRY_COLUMN, KeySet};
+use crate::state::{GroupTable, RowSlab, TimeToLive, key_hashes_of};
 use crate::stream::KeyHashes;
 use crate::types::ProcessingTime;
 
@@ -19,9 +21,10 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Tables with fewer keys are never cleaned up.
 const CLEAN_UP_KEYS: usize = 1024;
 
-/// In a snapshot: the row is one of its key, the sink shows it, both.
+/// In a snapshot: the row is one of its key, the sink shows it, what the sink shows of the key is not decided; any of these.
 const LISTED: u8 = 1;
 const SHOWN: u8 = 2;
+pub(super) const UNDECIDED: u8 = 4;
 
 /// See the module.
 pub(super) struct RowHistory {
@@ -57,6 +60,8 @@ struct List {
     last: u32,
     /// What the sink shows, where that is decided later than rows come; it need not be listed any more.
     shown: u32,
+    /// Whether changes have come about which nothing is decided.
+    undecided: bool,
     expiry: i64,
 }
 
@@ -64,6 +69,7 @@ const EMPTY: List = List {
     first: NONE,
     last: NONE,
     shown: NONE,
+    undecided: false,
     expiry: i64::MAX,
 };
 
@@ -227,18 +233,13 @@ impl RowHistory {
 
     /// Takes out all rows of a key whose time is over; they are appended to `gone`.
     pub(super) fn forget_expired(&mut self, key: u32, now: ProcessingTime, gone: &mut Vec<u32>) {
-        let list = self.lists[key as usize];
-        if !TimeToLive::is_expired(list.expiry, now) {
-            return;
+        let List {
+            expiry, undecided, ..
+        } = self.lists[key as usize];
+        if TimeToLive::is_expired(expiry, now) {
+            self.take_rows(key, gone);
+            self.set_undecided(key, undecided);
         }
-        let rows: Vec<u32> = self.listed(key).collect();
-        for row in rows {
-            gone.extend(self.remove_oldest(self.name_of(row)));
-        }
-        if list.shown != NONE && !gone.contains(&list.shown) {
-            gone.push(list.shown);
-        }
-        self.lists[key as usize] = EMPTY;
     }
 
     /// Gives up the ids of keys and names that lost their rows, where they are the greater part or rows may be due. Says whether
@@ -249,65 +250,132 @@ impl RowHistory {
         }
         let changes = ttl.is_enabled() || self.slab.len() * 2 < self.names.len();
         if changes {
-            let rows = self.snapshot(1, now)?;
-            let name = &self.name[self.primary_key.len()..];
-            let schema = self.slab.schema().clone();
-            *self = RowHistory::new(schema, self.primary_key.clone(), name)?;
-            self.restore(&rows)?;
+            self.give_up_ids(now)?;
         }
         self.clean_up_at = CLEAN_UP_KEYS.max(2 * self.names.len());
         Ok(changes)
     }
 
-    /// The keys of which the sink shows something else than their only row.
+    fn give_up_ids(&mut self, now: ProcessingTime) -> Result<()> {
+        let rows = self.snapshot(now)?;
+        self.clear()?;
+        self.restore(&rows)?;
+        Ok(())
+    }
+
+    /// Forgets everything, and gives the memory back.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        let name = &self.name[self.primary_key.len()..];
+        let schema = self.slab.schema().clone();
+        *self = RowHistory::new(schema, self.primary_key.clone(), name)?;
+        Ok(())
+    }
+
+    /// The columns of the primary key.
+    pub(super) fn primary_key(&self) -> &[usize] {
+        &self.primary_key
+    }
+
+    /// The hash of a primary key.
+    pub(super) fn hash(&self, key: u32) -> u64 {
+        self.keys.hashes()[key as usize]
+    }
+
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        let by_row = self.links.capacity() * size_of::<Link>();
+        let by_key = self.lists.capacity() * size_of::<List>();
+        let by_name = self.same.capacity() * size_of::<(u32, u32)>();
+        let tables = self.keys.size_bytes() + self.names.size_bytes();
+        self.slab.size_bytes() + tables + by_row + by_key + by_name
+    }
+
+    /// Forgets the rows of primary keys. Says whether ids have changed.
+    pub(super) fn take_out(&mut self, keys: &KeySet, now: ProcessingTime) -> Result<bool> {
+        let mut gone = Vec::new();
+        for key in self.keys.ids_of(keys.iter().copied()) {
+            self.take_rows(key, &mut gone);
+        }
+        self.forget(&gone)?;
+        let changes = self.slab.len() * 2 < self.names.len();
+        if changes {
+            self.give_up_ids(now)?;
+        }
+        Ok(changes)
+    }
+
+    /// Takes all rows of a key out; they are appended to `gone`.
+    fn take_rows(&mut self, key: u32, gone: &mut Vec<u32>) {
+        let shown = self.shown(key).filter(|row| !self.is_listed(*row));
+        let rows: Vec<u32> = self.listed(key).collect();
+        for row in rows {
+            gone.extend(self.remove_oldest(self.name_of(row)));
+        }
+        gone.extend(shown);
+        self.lists[key as usize] = EMPTY;
+    }
+
+    /// The keys about whose changes nothing is decided.
     pub(super) fn undecided(&self) -> Vec<u32> {
-        let is_undecided = |key: &u32| {
-            let list = &self.lists[*key as usize];
-            list.shown != list.first || list.first != list.last
-        };
+        let is_undecided = |key: &u32| self.lists[*key as usize].undecided;
         (0..self.lists.len() as u32).filter(is_undecided).collect()
     }
 
-    /// All rows, for a snapshot: key_group, expiry, whether listed and shown, then the columns. Rows of a key keep their order.
-    pub(super) fn snapshot(
+    /// Notes whether changes of a key are to be decided about; says whether that was noted already.
+    pub(super) fn set_undecided(&mut self, key: u32, undecided: bool) -> bool {
+        std::mem::replace(&mut self.lists[key as usize].undecided, undecided) == undecided
+    }
+
+    /// All rows, as a table of a snapshot.
+    pub(super) fn snapshot(&self, now: ProcessingTime) -> Result<Vec<RecordBatch>> {
+        self.table(0..self.lists.len() as u32, now)
+    }
+
+    /// The rows of some keys.
+    pub(super) fn export(&self, keys: &KeySet, now: ProcessingTime) -> Result<Vec<RecordBatch>> {
+        let keys = self.keys.ids_of(keys.iter().copied());
+        self.table(keys.into_iter(), now)
+    }
+
+    /// The hash of the key, the expiry, whether listed, shown and undecided, then the columns. Rows of a key keep their order. A key about
+    /// which something is to be decided has a row, though it may be one that was taken back.
+    fn table(
         &self,
-        max_parallelism: u16,
+        keys: impl Iterator<Item = u32>,
         now: ProcessingTime,
     ) -> Result<Vec<RecordBatch>> {
-        let (mut rows, mut groups, mut expiries, mut marks) = (vec![], vec![], vec![], vec![]);
-        for (key, list) in (0u32..).zip(&self.lists) {
+        let (mut rows, mut hashes, mut expiries, mut marks) = (vec![], vec![], vec![], vec![]);
+        for key in keys {
+            let list = &self.lists[key as usize];
             if TimeToLive::is_expired(list.expiry, now) {
                 continue;
             }
             let unlisted = self.shown(key).filter(|row| !self.is_listed(*row));
+            let undecided = if list.undecided { UNDECIDED } else { 0 };
             for row in unlisted.into_iter().chain(self.listed(key)) {
                 let shown = if row == list.shown { SHOWN } else { 0 };
                 let listed = if self.is_listed(row) { LISTED } else { 0 };
-                let hash = self.keys.hashes()[key as usize];
                 rows.push(row);
-                groups.push(hash);
+                hashes.push(self.hash(key));
                 expiries.push(list.expiry);
-                marks.push(shown | listed);
+                marks.push(shown | listed | undecided);
             }
         }
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from(groups)),
-            Arc::new(Int64Array::from(expiries)),
-            Arc::new(UInt8Array::from(marks)),
+        let notes: [(&str, ArrayRef); 2] = [
+            (EXPIRY_COLUMN, Arc::new(Int64Array::from(expiries))),
+            ("marks", Arc::new(UInt8Array::from(marks))),
         ];
-        columns.extend_from_slice(self.gather(&rows)?.columns());
-        Ok(vec![RecordBatch::try_new(self.snapshot_schema(), columns)?])
+        Ok(vec![keyed_batch(hashes, &notes, &self.gather(&rows)?)?])
     }
 
-    /// Adds the rows of snapshots, this instance's or others'.
-    pub(super) fn restore(&mut self, batches: &[RecordBatch]) -> Result<()> {
+    /// Adds the rows of snapshots, this instance's or others'. Says about which keys something is to be decided.
+    pub(super) fn restore(&mut self, batches: &[RecordBatch]) -> Result<Vec<u32>> {
+        let mut undecided = Vec::new();
         for batch in batches {
-            let expiries = batch.column(1).as_primitive::<Int64Type>().values();
-            let marks = batch.column(2).as_primitive::<UInt8Type>().values();
-            let columns = batch.columns()[3..].to_vec();
-            let rows = RecordBatch::try_new(self.slab.schema().clone(), columns)?;
-            let hashes = KeyHashes::of(&rows, &self.primary_key)?;
-            let Resolved { keys, names } = self.resolve(&rows, hashes.values())?;
+            let (notes, rows) = unkeyed_batch(batch, 2, self.slab.schema())?;
+            let expiries = notes[0].as_primitive::<Int64Type>().values();
+            let marks = notes[1].as_primitive::<UInt8Type>().values();
+            let Resolved { keys, names } = self.resolve(&rows, key_hashes_of(batch))?;
             let all: Vec<u32> = (0..rows.num_rows() as u32).collect();
             let ids = self.store(&rows, &all)?;
             for (at, row) in ids.into_iter().enumerate() {
@@ -321,18 +389,11 @@ impl RowHistory {
                     self.show(keys[at], Some(row));
                 }
                 self.written(keys[at], expiries[at]);
+                if marks[at] & UNDECIDED != 0 && !self.set_undecided(keys[at], true) {
+                    undecided.push(keys[at]);
+                }
             }
         }
-        Ok(())
-    }
-
-    fn snapshot_schema(&self) -> SchemaRef {
-        let mut fields = vec![
-            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
-            Arc::new(Field::new("expiry", DataType::Int64, false)),
-            Arc::new(Field::new("marks", DataType::UInt8, false)),
-        ];
-        fields.extend(self.slab.schema().fields().iter().cloned());
-        Arc::new(ArrowSchema::new(fields))
+        Ok(undecided)
     }
 }

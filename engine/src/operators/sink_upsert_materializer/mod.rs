@@ -6,16 +6,17 @@
 
 mod history;
 
-use arrow::array::{RecordBatch, UInt32Array};
+use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::datatypes::UInt8Type;
 
 use super::sink::row_text;
-use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
+use super::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
 use crate::state::{StateSnapshot, TimeToLive};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, RowKind, RowKinds, Schema};
 
-use history::{NONE, Resolved, RowHistory};
+use history::{NONE, Resolved, RowHistory, UNDECIDED};
 
 const STATE: &str = "rows";
 
@@ -56,8 +57,6 @@ pub struct SinkUpsertMaterializerOperator {
     rows: RowHistory,
     /// The primary keys whose changes are not decided, in order of arrival.
     undecided: Vec<u32>,
-    is_undecided: Vec<bool>,
-    decided_at: EventTime,
 }
 
 /// Results in the making: the kind, the row in the history, the row of the batch that it comes of.
@@ -91,8 +90,6 @@ impl SinkUpsertMaterializerOperator {
             spec,
             rows,
             undecided: Vec::new(),
-            is_undecided: Vec::new(),
-            decided_at: EventTime::MIN,
         })
     }
 
@@ -195,8 +192,8 @@ impl SinkUpsertMaterializerOperator {
         let renumbered = self
             .rows
             .clean_up(self.spec.time_to_live, ctx.processing_time())?;
-        if renumbered && self.decides_later() {
-            self.find_undecided();
+        if renumbered {
+            self.undecided = self.rows.undecided();
         }
         Ok(())
     }
@@ -205,20 +202,8 @@ impl SinkUpsertMaterializerOperator {
         self.spec.on_conflict != OnConflict::Deduplicate
     }
 
-    fn find_undecided(&mut self) {
-        self.undecided.clear();
-        self.is_undecided.clear();
-        for key in self.rows.undecided() {
-            self.mark_undecided(key);
-        }
-    }
-
     fn mark_undecided(&mut self, key: u32) {
-        let at = key as usize;
-        if at >= self.is_undecided.len() {
-            self.is_undecided.resize(at + 1, false);
-        }
-        if !std::mem::replace(&mut self.is_undecided[at], true) {
+        if !self.rows.set_undecided(key, true) {
             self.undecided.push(key);
         }
     }
@@ -236,12 +221,13 @@ impl SinkUpsertMaterializerOperator {
         self.forget(ctx, &results)
     }
 
-    /// Passes a watermark on, behind what is decided by it. The last step of a batch is often the watermark that follows it.
-    fn decide_at(&mut self, ctx: &Context, watermark: EventTime, out: &mut Output) -> Result<()> {
-        if watermark <= self.decided_at {
-            return Ok(());
-        }
-        self.decided_at = watermark;
+    /// Passes a watermark on, behind what is decided by it.
+    fn decide_at(
+        &mut self,
+        ctx: &mut Context,
+        watermark: EventTime,
+        out: &mut Output,
+    ) -> Result<()> {
         if !self.spec.compacts_at_checkpoints {
             self.decide(ctx, out)?;
         }
@@ -250,10 +236,11 @@ impl SinkUpsertMaterializerOperator {
     }
 
     /// Decides about all changes that came.
-    fn decide(&mut self, ctx: &Context, out: &mut Output) -> Result<()> {
+    fn decide(&mut self, ctx: &mut Context, out: &mut Output) -> Result<()> {
         let mut results = Results::default();
         for key in std::mem::take(&mut self.undecided) {
-            self.is_undecided[key as usize] = false;
+            self.rows.set_undecided(key, false);
+            ctx.keys_changed(&[self.rows.hash(key)]);
             let shown = self.rows.shown(key);
             let wins = match self.spec.on_conflict {
                 OnConflict::Error => self.only_row(key)?,
@@ -345,6 +332,7 @@ impl Operator for SinkUpsertMaterializerOperator {
         }
         for slice in batch.by_steps(ctx.watermark()) {
             if slice.watermark > ctx.watermark() {
+                ctx.advance_watermark(slice.watermark);
                 self.decide_at(ctx, slice.watermark, out)?;
             }
             self.collect(ctx, &batch.slice(slice.offset, slice.length))?;
@@ -379,19 +367,77 @@ impl Operator for SinkUpsertMaterializerOperator {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
+        self.snapshot_keyed(ctx)
+    }
+
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    /// What is decided at checkpoints is a bundle from one to the next, and must not be ended before: then keys stay.
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        let is_bundle = self.decides_later() && self.spec.compacts_at_checkpoints;
+        (!is_bundle).then_some(self)
+    }
+}
+
+/// Where ON CONFLICT decides at watermarks, a key acts at the next one if changes of it have come.
+impl KeyedState for SinkUpsertMaterializerOperator {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        self.rows.primary_key()
+    }
+
+    fn snapshot_keyed(&mut self, ctx: &Context) -> Result<StateSnapshot> {
         let mut snapshot = StateSnapshot::default();
-        let max_parallelism = ctx.subtask().max_parallelism;
-        let rows = self.rows.snapshot(max_parallelism, ctx.processing_time())?;
-        snapshot.insert_keyed(STATE, rows);
+        snapshot.insert_keyed(STATE, self.rows.snapshot(ctx.processing_time())?);
         Ok(snapshot)
     }
 
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.rows.restore(snapshot.batches(STATE))?;
-        if self.decides_later() {
-            self.find_undecided();
-        }
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
+        let undecided = self.rows.restore(snapshot.batches(STATE))?;
+        self.undecided.extend(undecided);
         Ok(())
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.undecided.clear();
+        self.rows.clear()
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.rows.size_bytes() + self.undecided.capacity() * size_of::<u32>()
+    }
+
+    fn due_time(&self) -> DueTime {
+        match self.decides_later() {
+            true => DueTime::Event,
+            false => DueTime::Never,
+        }
+    }
+
+    fn due(&self, _: &str, rows: &RecordBatch) -> Vec<i64> {
+        let marks = rows.column(2).as_primitive::<UInt8Type>().values();
+        let due = |marks: &u8| match marks & UNDECIDED {
+            0 => i64::MAX,
+            _ => i64::MIN,
+        };
+        marks.iter().map(due).collect()
+    }
+
+    fn export_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(STATE, self.rows.export(keys, ctx.processing_time())?);
+        Ok(snapshot)
+    }
+
+    fn evict_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.export_keyed(ctx, keys)?;
+        self.undecided
+            .retain(|key| !keys.contains(&self.rows.hash(*key)));
+        if self.rows.take_out(keys, ctx.processing_time())? {
+            self.undecided = self.rows.undecided();
+        }
+        Ok(gone)
     }
 }
 

@@ -230,3 +230,67 @@ fn random_changes_agree_with_a_scanned_list() {
         &expected,
     );
 }
+
+#[test]
+fn keys_come_and_go() {
+    use crate::operators::keyed_state::conformance::{Conformance, RandomRows};
+    use rand::Rng;
+    // Each user has one city at a time, and each change of it takes the former back: before or after.
+    let rows = || -> RandomRows {
+        let mut cities = [None; 6];
+        Box::new(move |rng, _, _| {
+            let user = rng.random_range(0..cities.len());
+            let city = ["Rome", "Oslo", "Bern", "null"][rng.random_range(0..4)];
+            let former: Option<&str> = std::mem::replace(&mut cities[user], Some(city));
+            let tag = rng.random_range(0..2);
+            let comes = format!("+U u{user}, {city}, {tag}");
+            let goes = former.map(|former| format!("-U u{user}, {former}, {tag}"));
+            match (goes, rng.random_bool(0.5)) {
+                (None, _) => comes,
+                (Some(goes), _) if rng.random_bool(0.3) => {
+                    cities[user] = None;
+                    goes
+                }
+                (Some(goes), true) => format!("{goes}\n{comes}"),
+                (Some(goes), false) if former != Some(city) => format!("{comes}\n{goes}"),
+                (Some(goes), false) => format!("{goes}\n{comes}"),
+            }
+        })
+    };
+    let mut seed = 0;
+    for on_conflict in [OnConflict::Deduplicate, OnConflict::Nothing] {
+        for upsert_key in [vec![0], vec![]] {
+            for ttl_ms in [0, 100] {
+                let spec = SinkUpsertMaterializerSpec {
+                    upsert_key: upsert_key.clone(),
+                    time_to_live: TimeToLive::of_millis(ttl_ms),
+                    ..spec(on_conflict)
+                };
+                let suite = Conformance {
+                    name: &format!("{on_conflict:?} by {upsert_key:?}, for {ttl_ms} ms"),
+                    inputs: &[&schema()],
+                    rows: &rows,
+                    output_key: &|cells| cells[1].to_string(),
+                    watermarks: true,
+                    clock: ttl_ms > 0,
+                    bundles: false,
+                };
+                suite.check_seeds(seed..seed + 15, make(spec));
+                seed += 15;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_decided_at_checkpoints_stays() {
+    let at_checkpoints = |on_conflict| {
+        let spec = SinkUpsertMaterializerSpec {
+            compacts_at_checkpoints: true,
+            ..spec(on_conflict)
+        };
+        make(spec)().keyed_state().is_none()
+    };
+    assert!(at_checkpoints(OnConflict::Nothing));
+    assert!(!at_checkpoints(OnConflict::Deduplicate));
+}

@@ -5,6 +5,7 @@
 //! so they are gathered, and one walk finds for each due row which of them it was due at. Only before a late row are
 //! they worked off, because versions are forgotten at every watermark and a late row finds what is left.
 
+mod keyed;
 mod probes;
 mod versions;
 
@@ -19,7 +20,7 @@ use super::calc::batch_of;
 use super::timed_side::{KEYS_KEPT, TimedSide, key_numbers, row_times};
 use super::watermark_queue::{TimedWork, WatermarkQueue};
 use super::window_buffer::OUTPUT_ROWS;
-use super::{Context, Flow, InputIndex, Operator, Output, key_hashes};
+use super::{Context, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, RowContext};
 use crate::state::{GroupTable, StateBackend, StateSnapshot};
@@ -99,7 +100,7 @@ impl TemporalJoinOperator {
         }
     }
 
-    fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
+    fn work_off(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
         loop {
             if self.fire(ctx, out)? == Flow::Blocked {
                 return Ok(Flow::Blocked);
@@ -111,6 +112,11 @@ impl TemporalJoinOperator {
                 }
                 Some(TimedWork::Rows(input, batch)) => self.add(input, &batch)?,
                 Some(TimedWork::Fire(watermarks)) => {
+                    if let Some(last) = watermarks.last()
+                        && *last > ctx.watermark()
+                    {
+                        ctx.advance_watermark(*last);
+                    }
                     self.firing = Some(Firing {
                         due: self.probes.take_due(&watermarks),
                         watermarks,
@@ -148,13 +154,13 @@ impl TemporalJoinOperator {
         let null_safe = &self.spec.null_safe;
         let keys = key_numbers(&mut self.keys, rows, &side.keys, null_safe, hashes)?;
         match input {
-            InputIndex::FIRST => self.probes.add(rows, kinds, &keys, hashes),
-            _ => self.versions.add(rows, kinds, &keys, hashes),
+            InputIndex::FIRST => self.probes.add(rows, kinds, &keys),
+            _ => self.versions.add(rows, kinds, &keys),
         }
     }
 
     /// Emits the rows that are due, as the output takes them; then their watermark goes out and old versions go.
-    fn fire(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
+    fn fire(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
         let Some(mut firing) = self.firing.take() else {
             return Ok(Flow::Done);
         };
@@ -167,34 +173,45 @@ impl TemporalJoinOperator {
             let due = &firing.due[firing.next..end];
             out.emit(self.joined(ctx, due, &firing.watermarks)?);
             let done: Vec<u32> = due.iter().map(|probe| probe.row).collect();
+            self.tell_changed(ctx, done.iter().map(|row| self.probes.key(*row)));
             self.probes.remove(&done)?;
             firing.next = end;
         }
         if let Some(last) = firing.watermarks.last() {
-            self.versions.prune(*last)?;
+            let pruned = self.versions.prune(*last)?;
+            self.tell_changed(ctx, pruned.into_iter());
             out.watermark(*last);
         }
-        self.forget_keys()?;
+        self.forget_keys();
         Ok(Flow::Done)
     }
 
+    fn tell_changed(&self, ctx: &mut Context, keys: impl Iterator<Item = u32>) {
+        if ctx.tracks_changed_keys() {
+            let hashes: Vec<u64> = keys.map(|key| self.keys.hashes()[key as usize]).collect();
+            ctx.keys_changed(&hashes);
+        }
+    }
+
     /// Forgets the keys without rows and versions once they are most of all keys.
-    fn forget_keys(&mut self) -> Result<()> {
+    fn forget_keys(&mut self) {
         let rows = self.probes.rows().len() + self.versions.rows().len();
         if self.keys.len() < KEYS_KEPT.max(4 * rows) {
-            return Ok(());
+            return;
         }
-        let types = self.spec.left.key_types();
-        let mut table = self.backend.group_table(&types, rows)?;
-        let mut number = |columns: &[ArrayRef], hashes: &[u64]| {
-            let mut numbers = Vec::new();
-            table.resolve(columns, hashes, &mut numbers)?;
-            Ok(numbers)
-        };
-        self.probes.renumber(&self.spec.left.keys, &mut number)?;
-        self.versions.renumber(&self.spec.right.keys, &mut number)?;
-        self.keys = table;
-        Ok(())
+        let mut lives = vec![false; self.keys.len()];
+        for row in self.probes.rows().ids() {
+            lives[self.probes.key(row) as usize] = true;
+        }
+        let known = (0..self.keys.len() as u32).zip(lives);
+        let live: Vec<u32> = known
+            .filter(|(key, has_rows)| *has_rows || self.versions.has_versions(*key))
+            .map(|(key, _)| key)
+            .collect();
+        self.keys.keep(&live);
+        self.versions.keep_keys(&live);
+        self.probes
+            .renumber(|key| live.partition_point(|live| *live < key) as u32);
     }
 
     /// Left rows beside their versions.
@@ -205,7 +222,7 @@ impl TemporalJoinOperator {
         watermarks: &[EventTime],
     ) -> Result<ChangelogBatch> {
         let version = |probe: &DueProbe| {
-            let key = self.probes.key(probe.row)?;
+            let key = self.probes.joining(probe.row)?;
             self.versions.valid_at(key, probe.time)
         };
         let mut versions: Vec<Option<u32>> = due.iter().map(version).collect();
@@ -331,24 +348,19 @@ impl Operator for TemporalJoinOperator {
             self.watermarks.is_empty(),
             "a watermark follows every batch with steps, before a barrier does"
         );
-        let max_parallelism = ctx.subtask().max_parallelism;
-        let mut snapshot = StateSnapshot::default();
-        snapshot.insert_keyed(LEFT, self.probes.snapshot(max_parallelism)?);
-        snapshot.insert_keyed(RIGHT, self.versions.snapshot(max_parallelism)?);
-        Ok(snapshot)
+        self.snapshot_keyed(ctx)
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.watermarks.restore(ctx.watermark());
-        for batch in snapshot.batches(LEFT) {
-            let (rows, kinds, hashes) = self.probes.of_snapshot(batch)?;
-            self.add_rows(InputIndex::FIRST, &rows, &kinds, &hashes)?;
-        }
-        for batch in snapshot.batches(RIGHT) {
-            let (rows, kinds, hashes) = self.versions.of_snapshot(batch)?;
-            self.add_rows(InputIndex::SECOND, &rows, &kinds, &hashes)?;
-        }
+        let told = self.told_waiting;
+        self.load_keyed(ctx, &snapshot)?;
+        self.told_waiting = told;
         Ok(())
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
     }
 }
 

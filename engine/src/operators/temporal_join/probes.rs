@@ -1,15 +1,15 @@
 //! Left rows that wait until the watermark reaches their time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt8Array, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, UInt8Type, UInt64Type};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt8Array};
+use arrow::datatypes::{SchemaRef, UInt8Type};
 
 use crate::error::Result;
-use crate::operators::timed_side::row_times;
-use crate::state::{KEY_HASH_COLUMN, RowSlab};
+use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::row_timers::RowTimers;
+use crate::operators::timed_side::{KeyNumbers, row_times};
+use crate::state::RowSlab;
 use crate::types::{EventTime, RowKind, RowKinds};
 
 /// Left rows by time.
@@ -18,24 +18,21 @@ pub(super) struct Probes {
     /// By row.
     facts: Vec<ProbeFacts>,
     time: usize,
-    waiting: BinaryHeap<Reverse<(i64, u64, u32)>>,
-    /// The place of the next row in the order of arrival.
-    next_sequence: u64,
+    waiting: RowTimers,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct ProbeFacts {
-    key: Option<u32>,
+    key: u32,
+    /// A NULL may keep it from having a version.
+    joins: bool,
     kind: RowKind,
-    hash: u64,
-    sequence: u64,
 }
 
 const NO_FACTS: ProbeFacts = ProbeFacts {
-    key: None,
+    key: 0,
+    joins: false,
     kind: RowKind::Insert,
-    hash: 0,
-    sequence: 0,
 };
 
 /// A row whose time has come.
@@ -44,7 +41,7 @@ pub(super) struct DueProbe {
     /// Which of the watermarks that fire makes it due.
     pub(super) fire: usize,
     /// Its place in the order of arrival.
-    pub(super) sequence: u64,
+    pub(super) place: u64,
     pub(super) time: i64,
     pub(super) row: u32,
 }
@@ -56,8 +53,7 @@ impl Probes {
             rows: RowSlab::new(schema),
             facts: Vec::new(),
             time,
-            waiting: BinaryHeap::new(),
-            next_sequence: 0,
+            waiting: RowTimers::default(),
         }
     }
 
@@ -66,9 +62,15 @@ impl Probes {
         &self.rows
     }
 
-    /// The key of a row; `None` where a NULL keeps it from having a version.
-    pub(super) fn key(&self, row: u32) -> Option<u32> {
+    /// The key of a row.
+    pub(super) fn key(&self, row: u32) -> u32 {
         self.facts[row as usize].key
+    }
+
+    /// The key of a row; `None` where a NULL keeps it from having a version.
+    pub(super) fn joining(&self, row: u32) -> Option<u32> {
+        let facts = self.facts[row as usize];
+        facts.joins.then_some(facts.key)
     }
 
     /// What a row does.
@@ -81,23 +83,19 @@ impl Probes {
         &mut self,
         rows: &RecordBatch,
         kinds: &RowKinds,
-        keys: &[Option<u32>],
-        hashes: &[u64],
+        keys: &KeyNumbers,
     ) -> Result<()> {
         let times = row_times(rows, self.time)?;
         let mut ids = Vec::with_capacity(rows.num_rows());
         self.rows.insert(rows, &mut ids)?;
         self.facts.resize(self.rows.capacity(), NO_FACTS);
         for (row, id) in ids.into_iter().enumerate() {
-            let sequence = self.next_sequence;
-            self.next_sequence += 1;
             self.facts[id as usize] = ProbeFacts {
-                key: keys[row],
+                key: keys.numbers[row],
+                joins: keys.joining(row).is_some(),
                 kind: kinds.get(row),
-                hash: hashes[row],
-                sequence,
             };
-            self.waiting.push(Reverse((times[row], sequence, id)));
+            self.waiting.push(times[row], id);
         }
         Ok(())
     }
@@ -107,13 +105,10 @@ impl Probes {
     pub(super) fn take_due(&mut self, watermarks: &[EventTime]) -> Vec<DueProbe> {
         let last = watermarks.last().map_or(i64::MIN, |last| last.millis());
         let mut due = Vec::new();
-        while let Some(Reverse((time, sequence, row))) = self.waiting.peek().copied()
-            && time <= last
-        {
-            self.waiting.pop();
+        while let Some((time, row)) = self.waiting.pop_until(last) {
             due.push(DueProbe {
                 fire: watermarks.partition_point(|watermark| watermark.millis() < time),
-                sequence,
+                place: self.waiting.place(row),
                 time,
                 row,
             });
@@ -122,66 +117,67 @@ impl Probes {
         due
     }
 
-    /// Gives the keys new numbers, which `number` tells from the key `columns` of rows and the hashes of their keys.
-    pub(super) fn renumber(
-        &mut self,
-        columns: &[usize],
-        mut number: impl FnMut(&[ArrayRef], &[u64]) -> Result<Vec<u32>>,
-    ) -> Result<()> {
-        let mut ids = self.rows.ids();
-        ids.retain(|id| self.facts[*id as usize].key.is_some());
-        let hashes: Vec<u64> = ids.iter().map(|id| self.facts[*id as usize].hash).collect();
-        let numbers = number(&self.rows.gather_columns(columns, &ids)?, &hashes)?;
-        for (id, key) in ids.into_iter().zip(numbers) {
-            self.facts[id as usize].key = Some(key);
+    /// Gives the keys of all rows other numbers.
+    pub(super) fn renumber(&mut self, number: impl Fn(u32) -> u32) {
+        for row in self.rows.ids() {
+            let facts = &mut self.facts[row as usize];
+            facts.key = number(facts.key);
         }
-        Ok(())
     }
 
-    /// Forgets rows.
+    /// Forgets rows that have been taken out of the queue.
     pub(super) fn remove(&mut self, rows: &[u32]) -> Result<()> {
         self.rows.remove(rows)
     }
 
-    /// All rows in order of arrival: key group, hash of the key, place in that order, kind, then the columns.
-    pub(super) fn snapshot(&self, max_parallelism: u16) -> Result<Vec<RecordBatch>> {
-        let mut ids = self.rows.ids();
-        ids.sort_unstable_by_key(|id| self.facts[*id as usize].sequence);
-        let facts = || ids.iter().map(|id| self.facts[*id as usize]);
-        let groups = facts().map(|facts| facts.hash);
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(groups)),
-            Arc::new(UInt64Array::from_iter_values(
-                facts().map(|facts| facts.hash),
-            )),
-            Arc::new(UInt64Array::from_iter_values(
-                facts().map(|facts| facts.sequence),
-            )),
-            Arc::new(UInt8Array::from_iter_values(
-                facts().map(|facts| facts.kind as u8),
-            )),
-        ];
-        columns.extend_from_slice(self.rows.gather(&ids)?.columns());
-        let mut fields = vec![
-            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
-            Arc::new(Field::new("hash", DataType::UInt64, false)),
-            Arc::new(Field::new("sequence", DataType::UInt64, false)),
-            Arc::new(Field::new("kind", DataType::UInt8, false)),
-        ];
-        fields.extend(self.rows.schema().fields().iter().cloned());
-        let schema = Arc::new(ArrowSchema::new(fields));
-        Ok(vec![RecordBatch::try_new(schema, columns)?])
+    /// Forgets rows that wait.
+    pub(super) fn take_out(&mut self, rows: &[u32]) -> Result<()> {
+        self.waiting.remove(rows);
+        self.rows.remove(rows)
     }
 
-    /// The rows, kinds and hashes of a batch of a snapshot, to be added again. Rows of one key keep their order.
-    pub(super) fn of_snapshot(
-        &self,
-        batch: &RecordBatch,
-    ) -> Result<(RecordBatch, RowKinds, Vec<u64>)> {
-        let columns = batch.columns()[4..].to_vec();
-        let rows = RecordBatch::try_new(self.rows.schema().clone(), columns)?;
-        let hashes = batch.column(1).as_primitive::<UInt64Type>().values();
-        let kinds = batch.column(3).as_primitive::<UInt8Type>().values().clone();
-        Ok((rows, RowKinds::from_bytes(kinds), hashes.to_vec()))
+    /// Forgets everything, and gives the memory back.
+    pub(super) fn clear(&mut self) {
+        *self = Probes::new(self.rows.schema().clone(), self.time);
+    }
+
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        let facts = self.facts.capacity() * size_of::<ProbeFacts>();
+        self.rows.size_bytes() + self.waiting.size_bytes() + facts
+    }
+
+    /// The rows in order of arrival, of these keys (ascending) or of all.
+    pub(super) fn waiting(&self, keys: Option<&[u32]>) -> Vec<u32> {
+        let mut ids = self.rows.ids();
+        if let Some(keys) = keys {
+            ids.retain(|id| keys.binary_search(&self.key(*id)).is_ok());
+        }
+        ids.sort_unstable_by_key(|id| self.waiting.place(*id));
+        ids
+    }
+
+    /// Rows as a table of a snapshot: the hash of the key, the kind, then the columns.
+    pub(super) fn table(&self, ids: &[u32], hashes: &[u64]) -> Result<RecordBatch> {
+        let kinds = ids.iter().map(|id| self.kind(*id) as u8);
+        let kinds: ArrayRef = Arc::new(UInt8Array::from_iter_values(kinds));
+        let hashes = ids.iter().map(|id| hashes[self.key(*id) as usize]);
+        keyed_batch(
+            hashes.collect(),
+            &[("kind", kinds)],
+            &self.rows.gather(ids)?,
+        )
+    }
+
+    /// The times of the rows of such a table.
+    pub(super) fn times(&self, table: &RecordBatch) -> Result<Vec<i64>> {
+        Ok(row_times(table, 2 + self.time)?.to_vec())
+    }
+
+    /// The rows and kinds of such a table, to be added again.
+    pub(super) fn of_table(&self, table: &RecordBatch) -> Result<(RecordBatch, RowKinds)> {
+        let (notes, rows) = unkeyed_batch(table, 1, self.rows.schema())?;
+        let kinds = notes[0].as_primitive::<UInt8Type>().values().clone();
+        Ok((rows, RowKinds::from_bytes(kinds)))
     }
 }

@@ -280,3 +280,34 @@ fn random_streams_give_what_a_walk_over_their_elements_gives() {
         }
     }
 }
+
+#[test]
+fn keys_come_and_go() {
+    use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
+    let rows = || -> RandomRows {
+        Box::new(|rng, input, time| {
+            let key = ["a", "b", "c", "d", "null"][rng.random_range(0..5)];
+            let kind = match input {
+                0 => "+I",
+                _ => ["+I", "+U", "-D", "-U"][rng.random_range(0..4)],
+            };
+            let value = rng.random_range(0..5);
+            let time = time + rng.random_range(-20..30);
+            format!("{kind} {key}, {value}, {time}")
+        })
+    };
+    for kind in [JoinKind::Inner, JoinKind::Left] {
+        for (null_safe, with_condition) in [(false, false), (true, true)] {
+            let suite = Conformance {
+                name: &format!("{kind:?} temporal join"),
+                inputs: &[&schema("l"), &schema("r")],
+                rows: &rows,
+                output_key: &first_cell,
+                watermarks: true,
+                clock: false,
+                bundles: false,
+            };
+            suite.check_seeds(0..25, || join(kind, null_safe, with_condition));
+        }
+    }
+}

@@ -4,19 +4,21 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, UInt64Type};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
 
 use crate::error::Result;
-use crate::operators::timed_side::row_times;
-use crate::state::{KEY_HASH_COLUMN, RowSlab};
+use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::timed_side::{KeyNumbers, row_times};
+use crate::state::{RowSlab, keep_at};
 use crate::types::{EventTime, RowKind, RowKinds};
+
+/// In a snapshot: the last version of its key, which stays.
+const STAYS: i64 = i64::MAX;
 
 /// Versions by the number of their key.
 pub(super) struct Versions {
     rows: RowSlab,
-    /// By row: the hash of its key.
-    hashes: Vec<u64>,
     time: usize,
     /// By key: its versions in order of time.
     by_key: Vec<Vec<Version>>,
@@ -37,7 +39,6 @@ impl Versions {
     pub(super) fn new(schema: SchemaRef, time: usize) -> Self {
         Versions {
             rows: RowSlab::new(schema),
-            hashes: Vec::new(),
             time,
             by_key: Vec::new(),
             prunings: BinaryHeap::new(),
@@ -55,28 +56,24 @@ impl Versions {
         &mut self,
         rows: &RecordBatch,
         kinds: &RowKinds,
-        keys: &[Option<u32>],
-        hashes: &[u64],
+        keys: &KeyNumbers,
     ) -> Result<()> {
         let times = row_times(rows, self.time)?;
         let taken: Vec<u32> = (0..rows.num_rows())
-            .filter(|row| kinds.get(*row) != RowKind::UpdateBefore && keys[*row].is_some())
+            .filter(|row| kinds.get(*row) != RowKind::UpdateBefore && keys.joining(*row).is_some())
             .map(|row| row as u32)
             .collect();
         let mut ids = Vec::with_capacity(taken.len());
         self.rows.insert_some(rows, &taken, &mut ids)?;
-        self.hashes.resize(self.rows.capacity(), 0);
         let mut replaced = Vec::new();
         for (row, id) in taken.into_iter().zip(ids) {
             let row = row as usize;
-            self.hashes[id as usize] = hashes[row];
             let version = Version {
                 time: times[row],
                 row: id,
                 deletes: kinds.get(row) == RowKind::Delete,
             };
-            let key = keys[row].expect("rows without a key are left out");
-            replaced.extend(self.add_version(key, version));
+            replaced.extend(self.add_version(keys.numbers[row], version));
         }
         self.rows.remove(&replaced)
     }
@@ -109,9 +106,9 @@ impl Versions {
         (!last.deletes).then_some(last.row)
     }
 
-    /// Forgets the versions that begin by `watermark`, but for the last one of each key.
-    pub(super) fn prune(&mut self, watermark: EventTime) -> Result<()> {
-        let mut gone = Vec::new();
+    /// Forgets the versions that begin by `watermark`, but for the last one of each key. Says of which keys, some more than once.
+    pub(super) fn prune(&mut self, watermark: EventTime) -> Result<Vec<u32>> {
+        let (mut gone, mut keys) = (Vec::new(), Vec::new());
         while let Some(Reverse((time, key))) = self.prunings.peek().copied()
             && time <= watermark.millis()
         {
@@ -120,75 +117,107 @@ impl Versions {
             let begun = versions.partition_point(|version| version.time <= watermark.millis());
             let old = versions.drain(..begun.saturating_sub(1));
             gone.extend(old.map(|version| version.row));
+            keys.push(key);
         }
-        self.rows.remove(&gone)
+        self.rows.remove(&gone)?;
+        Ok(keys)
     }
 
-    /// Gives the keys new numbers, which `number` tells from the key `columns` of rows and the hashes of their keys.
-    pub(super) fn renumber(
-        &mut self,
-        columns: &[usize],
-        mut number: impl FnMut(&[ArrayRef], &[u64]) -> Result<Vec<u32>>,
-    ) -> Result<()> {
-        let old = std::mem::take(&mut self.by_key);
-        let old: Vec<Vec<Version>> = old
-            .into_iter()
-            .filter(|of_key| !of_key.is_empty())
-            .collect();
-        let rows: Vec<u32> = old.iter().map(|of_key| of_key[0].row).collect();
-        let hashes: Vec<u64> = rows.iter().map(|row| self.hashes[*row as usize]).collect();
-        let numbers = number(&self.rows.gather_columns(columns, &rows)?, &hashes)?;
+    /// Whether a key has versions.
+    pub(super) fn has_versions(&self, key: u32) -> bool {
+        let of_key = self.by_key.get(key as usize);
+        of_key.is_some_and(|of_key| !of_key.is_empty())
+    }
+
+    /// Keeps these keys, ascending, and numbers them by their places here; no other one has versions.
+    pub(super) fn keep_keys(&mut self, keys: &[u32]) {
+        let known = self.by_key.len() as u32;
+        let known = keys.partition_point(|key| *key < known);
+        keep_at(&mut self.by_key, &keys[..known]);
+        self.plan_prunings();
+    }
+
+    fn plan_prunings(&mut self) {
         self.prunings.clear();
-        for (key, of_key) in numbers.into_iter().zip(old) {
-            for version in of_key {
-                let replaced = self.add_version(key, version);
-                debug_assert_eq!(replaced, None, "versions of a key have different times");
+        for (key, versions) in (0u32..).zip(&self.by_key) {
+            let newer = versions.iter().skip(1);
+            let prunings = newer.map(|version| Reverse((version.time, key)));
+            self.prunings.extend(prunings);
+        }
+    }
+
+    /// Forgets all versions of keys.
+    pub(super) fn remove_keys(&mut self, keys: &[u32]) -> Result<()> {
+        let mut gone = Vec::new();
+        for key in keys {
+            if let Some(of_key) = self.by_key.get_mut(*key as usize) {
+                let old = std::mem::take(of_key).into_iter();
+                gone.extend(old.map(|version| version.row));
             }
+        }
+        self.rows.remove(&gone)?;
+        // What was planned for them is harmless, but is planned again when they come back.
+        if self.prunings.len() > 2 * self.rows.len() {
+            self.plan_prunings();
         }
         Ok(())
     }
 
-    /// All versions: key group, hash of the key, whether it is a deletion, then the columns.
-    pub(super) fn snapshot(&self, max_parallelism: u16) -> Result<Vec<RecordBatch>> {
-        let versions: Vec<Version> = self.by_key.iter().flatten().copied().collect();
-        let ids: Vec<u32> = versions.iter().map(|version| version.row).collect();
-        let hashes: Vec<u64> = ids.iter().map(|id| self.hashes[*id as usize]).collect();
-        let groups = hashes.iter().map(|hash| *hash);
-        let deletes: Vec<bool> = versions.iter().map(|version| version.deletes).collect();
-        let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(groups)),
-            Arc::new(UInt64Array::from(hashes.clone())),
-            Arc::new(BooleanArray::from(deletes)),
-        ];
-        columns.extend_from_slice(self.rows.gather(&ids)?.columns());
-        let mut fields = vec![
-            Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
-            Arc::new(Field::new("hash", DataType::UInt64, false)),
-            Arc::new(Field::new("deletes", DataType::Boolean, false)),
-        ];
-        fields.extend(self.rows.schema().fields().iter().cloned());
-        let schema = Arc::new(ArrowSchema::new(fields));
-        Ok(vec![RecordBatch::try_new(schema, columns)?])
+    /// Forgets everything, and gives the memory back.
+    pub(super) fn clear(&mut self) {
+        *self = Versions::new(self.rows.schema().clone(), self.time);
     }
 
-    /// The rows, kinds and hashes of a batch of a snapshot, to be added again.
-    pub(super) fn of_snapshot(
+    /// Bytes held.
+    pub(super) fn size_bytes(&self) -> usize {
+        let lists = self.by_key.capacity() * size_of::<Vec<Version>>();
+        let versions = self.rows.len() * size_of::<Version>();
+        let prunings = self.prunings.capacity() * size_of::<(i64, u32)>();
+        self.rows.size_bytes() + lists + versions + prunings
+    }
+
+    /// The versions of keys as a table of a snapshot: the hash of the key, when the next version begins, whether it is a
+    /// deletion, then the columns.
+    pub(super) fn table(
         &self,
-        batch: &RecordBatch,
-    ) -> Result<(RecordBatch, RowKinds, Vec<u64>)> {
-        let columns = batch.columns()[3..].to_vec();
-        let rows = RecordBatch::try_new(self.rows.schema().clone(), columns)?;
-        let hashes = batch.column(1).as_primitive::<UInt64Type>().values();
-        let kinds: Vec<RowKind> = batch
-            .column(2)
-            .as_boolean()
+        keys: impl Iterator<Item = u32>,
+        hashes: &[u64],
+    ) -> Result<RecordBatch> {
+        let (mut of_keys, mut ids) = (Vec::new(), Vec::new());
+        let (mut until, mut deletes) = (Vec::new(), Vec::new());
+        for key in keys {
+            let versions = self.by_key.get(key as usize).map_or(&[][..], Vec::as_slice);
+            for (at, version) in versions.iter().enumerate() {
+                of_keys.push(hashes[key as usize]);
+                ids.push(version.row);
+                until.push(versions.get(at + 1).map_or(STAYS, |next| next.time));
+                deletes.push(version.deletes);
+            }
+        }
+        let notes: [(&str, ArrayRef); 2] = [
+            ("until", Arc::new(Int64Array::from(until))),
+            ("deletes", Arc::new(BooleanArray::from(deletes))),
+        ];
+        keyed_batch(of_keys, &notes, &self.rows.gather(&ids)?)
+    }
+
+    /// For each row of such a table the first watermark by which it may go.
+    pub(super) fn until(table: &RecordBatch) -> Vec<i64> {
+        table
+            .column(1)
+            .as_primitive::<Int64Type>()
             .values()
-            .iter()
-            .map(|deletes| match deletes {
-                true => RowKind::Delete,
-                false => RowKind::Insert,
-            })
-            .collect();
-        Ok((rows, RowKinds::new(&kinds), hashes.to_vec()))
+            .to_vec()
+    }
+
+    /// The rows and kinds of such a table, to be added again.
+    pub(super) fn of_table(&self, table: &RecordBatch) -> Result<(RecordBatch, RowKinds)> {
+        let (notes, rows) = unkeyed_batch(table, 2, self.rows.schema())?;
+        let kind = |deletes: bool| match deletes {
+            true => RowKind::Delete,
+            false => RowKind::Insert,
+        };
+        let kinds: Vec<RowKind> = notes[1].as_boolean().values().iter().map(kind).collect();
+        Ok((rows, RowKinds::new(&kinds)))
     }
 }

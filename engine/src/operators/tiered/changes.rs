@@ -1,6 +1,9 @@
 //! Which keys changed since the last snapshot.
 
+use crate::error::Result;
 use crate::operators::{Context, KeySet, KeyedState};
+use crate::planted::{Bug, is_planted};
+use crate::state::StateSnapshot;
 
 /// See the file.
 #[derive(Debug)]
@@ -48,10 +51,31 @@ impl Changes {
         }
     }
 
-    /// All that changed; nothing has from now on.
-    pub(super) fn take(&mut self, ctx: &mut Context, keyed: &mut dyn KeyedState) -> KeySet {
+    /// What is at hand of the keys that changed; none has from now on.
+    pub(super) fn export(
+        &mut self,
+        ctx: &mut Context,
+        keyed: &mut dyn KeyedState,
+    ) -> Result<StateSnapshot> {
+        self.note_told(ctx);
+        if self.by_operator
+            && !is_planted(Bug::ChangeForgotten)
+            && self.changed.is_empty()
+            && let Some(snapshot) = keyed.export_changed(ctx)?
+        {
+            return Ok(snapshot);
+        }
         self.gather(ctx, keyed);
-        std::mem::take(&mut self.changed)
+        let mut changed = std::mem::take(&mut self.changed);
+        if is_planted(Bug::ChangeForgotten) {
+            let forgotten = changed.iter().min().copied();
+            forgotten.map(|hash| changed.remove(&hash));
+        }
+        let mut snapshot = keyed.export_keyed(ctx, &changed)?;
+        let mut changed: Vec<u64> = changed.into_iter().collect();
+        changed.sort_unstable();
+        snapshot.changed = Some(changed);
+        Ok(snapshot)
     }
 
     /// Those of the keys that changed, which are forgotten.

@@ -1,9 +1,12 @@
 //! Taking cold keys out of memory, and putting keys back.
 
+use arrow::array::RecordBatch;
+
 use super::{Lower, TieredOperator};
 use crate::error::Result;
 use crate::operators::{Context, DueTime, KeySet, KeyedState};
-use crate::state::{StateSnapshot, UnitWrite, key_hashes_of};
+use crate::planted::{Bug, is_planted};
+use crate::state::{StateSnapshot, UnitTimes};
 
 /// How many rows go by between two looks at the memory.
 const CHECK_ROWS: usize = 4096;
@@ -12,11 +15,20 @@ const PIECE_KEYS: usize = 64 << 10;
 /// Budgets below this are looked at after every call: tests have them.
 const TINY_BYTES: usize = 1 << 20;
 
-/// Keys with what lies below for them.
-struct Written {
-    hash: u64,
-    due: i64,
-    expiry: i64,
+/// When the rows of an operator act and are forgotten.
+struct Times<'a> {
+    keyed: &'a dyn KeyedState,
+    due_time: DueTime,
+}
+
+impl UnitTimes for Times<'_> {
+    fn due(&self, table: &str, rows: &RecordBatch) -> Option<Vec<i64>> {
+        (self.due_time != DueTime::Never).then(|| self.keyed.due(table, rows))
+    }
+
+    fn expiries(&self, table: &str, rows: &RecordBatch) -> Option<Vec<i64>> {
+        self.keyed.expiries(table, rows)
+    }
 }
 
 impl TieredOperator {
@@ -97,19 +109,18 @@ impl TieredOperator {
         let mut due = Vec::new();
         for (hash, value) in std::iter::zip(&hashes, &values) {
             let Some(value) = value else { continue };
-            let (head, rest) = value.split_at(8);
-            let time = i64::from_le_bytes(head.try_into().expect("eight bytes"));
+            let time = lower.codec.due_of(value)?;
             if time != i64::MAX {
                 due.push((*hash, time));
             }
-            found.push((*hash, rest));
+            found.push((*hash, value));
             lower.residents.is_below(*hash);
         }
         if found.is_empty() {
             return Ok(());
         }
         lower.store.forget_due(&due)?;
-        let snapshot = lower.codec.decode(&found)?;
+        let snapshot = lower.codec.decode(found)?;
         self.keyed().load_keyed(ctx, &snapshot)
     }
 }
@@ -123,29 +134,21 @@ impl Lower {
         keyed: &dyn KeyedState,
         due_time: DueTime,
     ) -> Result<()> {
-        let facts = facts(gone, keyed, due_time);
-        let encoded = self.codec.encode(gone, &mut |index, value| {
-            value.extend(facts[index].due.to_le_bytes());
-        })?;
-        let writes: Vec<UnitWrite> = facts
-            .iter()
-            .enumerate()
-            .map(|(index, written)| UnitWrite {
-                hash: written.hash,
-                value: Some(encoded.value(index)),
-                expiry: written.expiry,
-                due: written.due,
-            })
-            .collect();
+        let times = Times { keyed, due_time };
+        self.codec.encode(gone, &times, &mut self.units)?;
         let mut ended = Vec::new();
+        let units = &self.units;
         self.residents.remove(victims, |hash, below| {
-            let written = facts.binary_search_by_key(&hash, |written| written.hash);
-            if below && written.is_err() {
+            if below && units.hashes().binary_search(&hash).is_err() {
                 ended.push(hash);
             }
         });
         ended.sort_unstable();
         self.store.remove(&ended)?;
+        let mut writes = self.units.writes();
+        if is_planted(Bug::EvictedNotWritten) {
+            writes.iter_mut().for_each(|write| write.value = None);
+        }
         self.store.write(&writes)
     }
 
@@ -156,12 +159,9 @@ impl Lower {
     ) -> Result<()> {
         let mut piece: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut give = |piece: &mut Vec<(u64, Vec<u8>)>| -> Result<()> {
-            let units: Vec<(u64, &[u8])> = piece
-                .iter()
-                .map(|(hash, value)| (*hash, &value[8..]))
-                .collect();
-            let mut snapshot = self.codec.decode(&units)?;
-            snapshot.changed = Some(units.iter().map(|(hash, _)| *hash).collect());
+            let units = piece.iter().map(|(hash, value)| (*hash, &value[..]));
+            let mut snapshot = self.codec.decode(units)?;
+            snapshot.changed = Some(piece.iter().map(|(hash, _)| *hash).collect());
             piece.clear();
             call(snapshot)
         };
@@ -179,31 +179,4 @@ impl Lower {
         }
         give(&mut piece)
     }
-}
-
-/// The keys of a snapshot, ascending, with the earliest time at which each acts and the time at which it may be forgotten.
-fn facts(snapshot: &StateSnapshot, keyed: &dyn KeyedState, due_time: DueTime) -> Vec<Written> {
-    let mut rows: Vec<Written> = Vec::new();
-    for (name, table) in &snapshot.tables {
-        for batch in &table.batches {
-            let expiries = keyed.expiries(name, batch);
-            let due = (due_time != DueTime::Never).then(|| keyed.due(name, batch));
-            let hashes = key_hashes_of(batch).iter().enumerate();
-            rows.extend(hashes.map(|(row, hash)| Written {
-                hash: *hash,
-                due: due.as_ref().map_or(i64::MAX, |due| due[row]),
-                expiry: expiries.as_ref().map_or(i64::MAX, |expiries| expiries[row]),
-            }));
-        }
-    }
-    rows.sort_unstable_by_key(|written| written.hash);
-    rows.dedup_by(|row, first| {
-        if row.hash != first.hash {
-            return false;
-        }
-        first.due = first.due.min(row.due);
-        first.expiry = first.expiry.max(row.expiry);
-        true
-    });
-    rows
 }

@@ -8,7 +8,6 @@
 //! While everything fits, nothing is looked up: the first eviction begins to tell keys at hand from others.
 
 mod changes;
-mod codec;
 mod eviction;
 mod residents;
 #[cfg(test)]
@@ -18,11 +17,11 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use self::changes::Changes;
-use self::codec::UnitCodec;
 use self::residents::Residents;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
-use crate::state::{MemoryShare, StatePart, StateSnapshot, UnitStore};
+use crate::planted::{Bug, is_planted};
+use crate::state::{EncodedUnits, MemoryShare, StatePart, StateSnapshot, UnitCodec, UnitStore};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
 
@@ -56,7 +55,8 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         due_time,
         lower: options.store.map(|store| Lower {
             store,
-            codec: UnitCodec,
+            codec: UnitCodec::default(),
+            units: EncodedUnits::default(),
             residents: Residents::default(),
         }),
         memory: options.memory,
@@ -95,6 +95,8 @@ struct TieredOperator {
 struct Lower {
     store: Box<dyn UnitStore>,
     codec: UnitCodec,
+    /// A buffer, used again.
+    units: EncodedUnits,
     residents: Residents,
 }
 
@@ -305,7 +307,10 @@ impl TieredOperator {
         if lower.store.earliest_due().is_none_or(|due| due > time) {
             return Ok(false);
         }
-        let due = lower.store.take_due(time, DUE_KEYS)?;
+        let mut due = lower.store.take_due(time, DUE_KEYS)?;
+        if is_planted(Bug::DueForgotten) {
+            due.pop();
+        }
         let missing = lower.residents.touch(&due);
         self.put_back(ctx, missing)?;
         Ok(true)
@@ -413,11 +418,10 @@ impl TieredOperator {
             .inner
             .keyed_state()
             .expect("an operator does not lose its keyed state");
-        let changed = self.changes.take(ctx, keyed);
-        let mut snapshot = keyed.export_keyed(ctx, &changed)?;
-        let mut changed: Vec<u64> = changed.into_iter().collect();
-        changed.sort_unstable();
-        snapshot.changed = Some(changed);
+        let mut snapshot = self.changes.export(ctx, keyed)?;
+        if is_planted(Bug::TombstoneForgotten) {
+            snapshot.changed = Some(snapshot.key_hashes());
+        }
         snapshot.parts = std::mem::take(&mut self.parts.written);
         Ok(snapshot)
     }

@@ -117,6 +117,11 @@ impl MergeTree {
             .retain(|(level, number), _| *number << level > first);
     }
 
+    /// Bytes held.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.nodes.values().map(GroupedAggregates::size_bytes).sum()
+    }
+
     fn highest(&self) -> u32 {
         self.nodes
             .last_key_value()

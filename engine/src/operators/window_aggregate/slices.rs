@@ -1,31 +1,35 @@
 //! The slices that a window aggregation holds: which window fires next, and what it is made of.
+//!
+//! Keys may be loaded whose next window the others have fired already: time had come, and they were not there. They have slices of their
+//! own, which fire what is left and then join the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt64Type};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, UInt64Array};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
-use super::grouped::{GroupedAggregates, Grouping, KeyedColumns};
+use super::grouped::{GroupedAggregates, Grouping, Hashes, KeyedColumns};
 use super::merge_tree::MergeTree;
 use super::rows::{Dealing, Run, SliceKey, deal_by_slice, taken};
 use crate::error::Result;
-use crate::state::{Groups, KEY_HASH_COLUMN};
+use crate::state::{Groups, KEY_HASH_COLUMN, key_hashes_of};
 use crate::types::EventTime;
 use crate::window::{SliceAssigner, WindowClock};
 
 /// Windows of more slices than this are merged through a [`MergeTree`].
 const PLAIN_MERGE_SLICES: usize = 8;
+/// The column of a snapshot with the end of the next window that each state is part of.
+const NEXT_WINDOW_END: &str = "next_window_end";
 
 /// Aggregates by slice. What a window needs is found by its end; what no window needs any more is dropped with its slice.
+/// What a cumulative window has fired stays, merged, in the window's first slice.
 pub(crate) struct SliceStore {
     grouping: Grouping,
     /// `None` where rows bring their windows: then each slice is a window.
     assigner: Option<SliceAssigner>,
     clock: WindowClock,
     slices: BTreeMap<SliceKey, GroupedAggregates>,
-    /// CUMULATE: the windows that have begun, by start; each holds the slices up to its last fired end.
-    prefixes: BTreeMap<i64, Prefix>,
     tree: MergeTree,
     /// Every window that fires by this time has fired.
     fired: EventTime,
@@ -34,12 +38,17 @@ pub(crate) struct SliceStore {
     /// Groups of the slice that was dropped last, and of the window that fired last: guesses for the next ones.
     expected_slice: usize,
     expected_window: usize,
+    /// The slices of keys that are behind, by the end of their next window.
+    behind: BTreeMap<i64, SliceStore>,
 }
 
-/// The running aggregates of one cumulative window.
-struct Prefix {
-    fired_end: i64,
-    groups: GroupedAggregates,
+/// Whose window it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The keys that have fired as far as time has come.
+    Main,
+    /// Those that were behind, by the end of the window they came for.
+    Behind(i64),
 }
 
 /// A window.
@@ -60,12 +69,12 @@ impl SliceStore {
             assigner,
             clock,
             slices: BTreeMap::new(),
-            prefixes: BTreeMap::new(),
             tree: MergeTree::default(),
             fired: EventTime::MIN,
             last_window_end: i64::MIN,
             expected_slice: 0,
             expected_window: 0,
+            behind: BTreeMap::new(),
         }
     }
 
@@ -118,15 +127,15 @@ impl SliceStore {
 
     /// When the next window fires.
     pub(crate) fn peek_fire_time(&self) -> Option<EventTime> {
-        let of_slices = self
-            .slices
-            .keys()
-            .find_map(|slice| self.next_end_of_slice(*slice));
-        let end = match (of_slices, self.next_end_of_prefixes()) {
-            (Some(slice), Some(prefix)) => slice.min(prefix),
-            (slice, prefix) => slice.or(prefix)?,
-        };
+        let behind = self.behind.values().filter_map(SliceStore::peek_end);
+        let end = behind.chain(self.peek_end()).min()?;
         Some(self.clock.fire_time(end))
+    }
+
+    /// The end of the next window of the keys that are not behind.
+    fn peek_end(&self) -> Option<i64> {
+        let mut slices = self.slices.keys();
+        slices.find_map(|slice| self.next_end_of_slice(*slice))
     }
 
     /// How far windows have fired.
@@ -140,7 +149,20 @@ impl SliceStore {
     }
 
     /// The window that fires next, of those with data.
-    pub(crate) fn next_window(&mut self) -> Option<Window> {
+    pub(crate) fn next_window(&mut self) -> Option<(Owner, Window)> {
+        let mut next = self.next_own_window().map(|window| (Owner::Main, window));
+        for (level, behind) in &mut self.behind {
+            let Some(window) = behind.next_own_window() else {
+                continue;
+            };
+            if next.is_none_or(|(_, next)| window.end < next.end) {
+                next = Some((Owner::Behind(*level), window));
+            }
+        }
+        next
+    }
+
+    fn next_own_window(&mut self) -> Option<Window> {
         // A slice whose windows have all fired is needed no more.
         while let Some(slice) = self.slices.keys().next().copied() {
             if self.next_end_of_slice(slice).is_some() {
@@ -148,28 +170,21 @@ impl SliceStore {
             }
             self.slices.remove(&slice);
         }
-        let first = self.slices.keys().next().copied();
-        let Some(assigner) = self.assigner else {
-            return first.map(|slice| Window {
-                start: slice.start,
-                end: slice.end,
-            });
-        };
         // The first slice decides: the windows of later slices end later.
-        let of_slices = first.and_then(|slice| self.next_end_of_slice(slice));
-        let end = match (of_slices, self.next_end_of_prefixes()) {
-            (Some(slice), Some(prefix)) => slice.min(prefix),
-            (slice, prefix) => slice.or(prefix)?,
-        };
+        let slice = self.slices.keys().next().copied()?;
+        let end = self.next_end_of_slice(slice)?;
         Some(Window {
-            start: assigner.window_start(end),
+            start: self
+                .assigner
+                .map_or(slice.start, |assigner| assigner.window_start(end)),
             end,
         })
     }
 
     /// The end of the first window of a slice that has not fired.
     fn next_end_of_slice(&self, slice: SliceKey) -> Option<i64> {
-        let Some(assigner) = self.assigner else {
+        let Some(assigner) = self.assigner.filter(|assigner| !assigner.is_tumbling()) else {
+            // It goes when it fires.
             return Some(slice.end);
         };
         let mut end = Some(assigner.first_window_end(slice.end));
@@ -179,23 +194,31 @@ impl SliceStore {
         end
     }
 
-    fn next_end_of_prefixes(&self) -> Option<i64> {
-        let slice_ms = self.assigner?.slice_ms();
-        let prefixes = self.prefixes.values();
-        prefixes.map(|prefix| prefix.fired_end + slice_ms).min()
-    }
-
     fn has_fired(&self, window_end: i64) -> bool {
         window_end <= self.last_window_end || self.clock.fire_time(window_end) <= self.fired
     }
 
     /// Takes the aggregates of the next window out; [`SliceStore::done`] must follow.
-    pub(crate) fn take(&mut self, window: Window) -> Result<GroupedAggregates> {
+    pub(crate) fn take(&mut self, owner: Owner, window: Window) -> Result<GroupedAggregates> {
+        match self.owned(owner) {
+            Some(store) => store.take_own(window),
+            None => self.grouping.create(0),
+        }
+    }
+
+    fn owned(&mut self, owner: Owner) -> Option<&mut SliceStore> {
+        match owner {
+            Owner::Main => Some(self),
+            Owner::Behind(level) => self.behind.get_mut(&level),
+        }
+    }
+
+    fn take_own(&mut self, window: Window) -> Result<GroupedAggregates> {
         let Some(assigner) = self.assigner else {
             return self.take_slice(window.start, window.end);
         };
         if assigner.is_cumulative() {
-            return self.take_prefix(window);
+            return self.take_merged(window);
         }
         if assigner.is_tumbling() {
             return self.take_slice(0, window.end);
@@ -224,29 +247,32 @@ impl SliceStore {
         }
     }
 
-    fn take_prefix(&mut self, window: Window) -> Result<GroupedAggregates> {
-        let prefix = self.prefixes.remove(&window.start);
-        let mut groups = prefix.map(|prefix| prefix.groups);
-        let ends: Vec<SliceKey> = self
-            .slices
-            .range(within(window))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in ends {
+    /// The slices of a window, merged into the first of them, which are then gone.
+    fn take_merged(&mut self, window: Window) -> Result<GroupedAggregates> {
+        let slices = self.slices.range(within(window));
+        let keys: Vec<SliceKey> = slices.map(|(key, _)| *key).collect();
+        let mut merged: Option<GroupedAggregates> = None;
+        for key in keys {
             let slice = self.slices.remove(&key).expect("it was just listed");
-            match &mut groups {
-                Some(groups) => groups.merge_from(&self.grouping, &slice)?,
-                None => groups = Some(slice),
+            match &mut merged {
+                Some(merged) => merged.merge_from(&self.grouping, &slice)?,
+                None => merged = Some(slice),
             }
         }
-        match groups {
-            Some(groups) => Ok(groups),
+        match merged {
+            Some(merged) => Ok(merged),
             None => self.grouping.create(0),
         }
     }
 
     /// The window has been emitted: drops what no later window needs.
-    pub(crate) fn done(&mut self, window: Window, groups: GroupedAggregates) {
+    pub(crate) fn done(&mut self, owner: Owner, window: Window, groups: GroupedAggregates) {
+        if let Some(store) = self.owned(owner) {
+            store.own_done(window, groups);
+        }
+    }
+
+    fn own_done(&mut self, window: Window, groups: GroupedAggregates) {
         self.last_window_end = self.last_window_end.max(window.end);
         self.expected_window = groups.len();
         let Some(assigner) = self.assigner else {
@@ -259,11 +285,7 @@ impl SliceStore {
         if assigner.is_cumulative() {
             let last = assigner.last_window_end(window.end);
             if window.end < last && groups.len() > 0 {
-                let prefix = Prefix {
-                    fired_end: window.end,
-                    groups,
-                };
-                self.prefixes.insert(window.start, prefix);
+                self.slices.insert(first_slice(window, assigner), groups);
             }
             return;
         }
@@ -279,60 +301,84 @@ impl SliceStore {
         }
     }
 
-    /// All windows up to this time have fired.
-    pub(crate) fn set_fired(&mut self, fired: EventTime) {
+    /// Time has come to here, and windows have fired before.
+    pub(crate) fn begin_at(&mut self, fired: EventTime) {
         self.fired = self.fired.max(fired);
+    }
+
+    /// All windows up to this time have fired, also of the keys that were behind.
+    pub(crate) fn set_fired(&mut self, fired: EventTime) -> Result<()> {
+        self.begin_at(fired);
+        for (_, behind) in std::mem::take(&mut self.behind) {
+            for (key, groups) in behind.slices {
+                let (grouping, slice) = self.slice(key, groups.len())?;
+                slice.merge_from(grouping, &groups)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets everything but how far windows have fired.
+    pub(crate) fn clear(&mut self) {
+        self.slices.clear();
+        self.behind.clear();
+        self.tree = MergeTree::default();
     }
 
     /// Bytes held.
     pub(crate) fn size_bytes(&self) -> usize {
-        let slices = self.slices.values();
-        let prefixes = self.prefixes.values().map(|prefix| &prefix.groups);
-        slices
-            .chain(prefixes)
-            .map(GroupedAggregates::size_bytes)
-            .sum()
+        let slices = self.slices.values().map(GroupedAggregates::size_bytes);
+        let behind = self.behind.values().map(SliceStore::size_bytes);
+        slices.chain(behind).sum::<usize>() + self.tree.size_bytes()
     }
 
-    /// Every state with its slice, for a snapshot. What a cumulative window holds stands under its first slice: at a restore it
-    /// is merged into the window again.
-    pub(crate) fn snapshot(
-        &self,
-        key_names: &[String],
-        max_parallelism: u16,
-    ) -> Result<Vec<RecordBatch>> {
-        let prefixes = self.prefixes.iter().map(|(start, prefix)| {
-            let slice_ms = self.assigner.map_or(0, |assigner| assigner.slice_ms());
-            let key = SliceKey {
-                end: start + slice_ms,
-                start: 0,
-            };
-            (key, &prefix.groups)
-        });
-        self.slices
-            .iter()
-            .map(|(key, groups)| (*key, groups))
-            .chain(prefixes)
-            .filter(|(_, groups)| groups.len() > 0)
-            .map(|(key, groups)| self.snapshot_of(key, groups, key_names, max_parallelism))
-            .collect()
+    /// When the state of each row of a snapshot fires next.
+    pub(crate) fn due(&self, rows: &RecordBatch) -> Vec<i64> {
+        let Some(ends) = rows.column_by_name(NEXT_WINDOW_END) else {
+            return vec![i64::MAX; rows.num_rows()];
+        };
+        let mut last = None;
+        let ends = ends.as_primitive::<Int64Type>().values().iter();
+        ends.map(|end| match last {
+            Some((known, time)) if known == *end => time,
+            _ => {
+                let time = self.clock.fire_time(*end).millis();
+                last = Some((*end, time));
+                time
+            }
+        })
+        .collect()
+    }
+
+    /// Every state with its slice, for a snapshot. What a cumulative window has fired stands under its first slice.
+    pub(crate) fn snapshot(&self, key_names: &[String]) -> Result<Vec<RecordBatch>> {
+        let mut batches = Vec::new();
+        for (key, groups) in self.slices.iter().filter(|(_, groups)| groups.len() > 0) {
+            if let Some(next) = self.next_end_of_slice(*key) {
+                batches.push(self.snapshot_of(*key, next, groups, key_names)?);
+            }
+        }
+        for behind in self.behind.values() {
+            batches.extend(behind.snapshot(key_names)?);
+        }
+        Ok(batches)
     }
 
     fn snapshot_of(
         &self,
         slice: SliceKey,
+        next_window_end: i64,
         groups: &GroupedAggregates,
         key_names: &[String],
-        max_parallelism: u16,
     ) -> Result<RecordBatch> {
-        let hashes = groups.hashes();
-        let key_groups = hashes.iter().map(|hash| *hash);
-        let all = Groups::Range(0..groups.len());
+        let length = groups.len();
+        let all = Groups::Range(0..length);
+        let number = |number: i64| Arc::new(Int64Array::from(vec![number; length])) as ArrayRef;
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(key_groups)),
-            Arc::new(UInt64Array::from(hashes.to_vec())),
-            Arc::new(Int64Array::from(vec![slice.end; hashes.len()])),
-            Arc::new(Int64Array::from(vec![slice.start; hashes.len()])),
+            Arc::new(UInt64Array::from(groups.hashes().to_vec())),
+            number(slice.end),
+            number(slice.start),
+            number(next_window_end),
         ];
         columns.extend(groups.keys(&all)?);
         let partials = groups.partials(&all)?;
@@ -353,9 +399,9 @@ impl SliceStore {
     pub(crate) fn snapshot_schema(&self, key_names: &[String]) -> Schema {
         let mut fields = vec![
             Field::new(KEY_HASH_COLUMN, DataType::UInt64, false),
-            Field::new("hash", DataType::UInt64, false),
             Field::new("slice_end", DataType::Int64, false),
             Field::new("slice_start", DataType::Int64, false),
+            Field::new(NEXT_WINDOW_END, DataType::Int64, false),
         ];
         let keys = key_names.iter().zip(&self.grouping.key_types);
         fields.extend(keys.map(|(name, key)| Field::new(name, key.clone(), true)));
@@ -363,47 +409,121 @@ impl SliceStore {
         Schema::new(fields)
     }
 
-    /// Takes snapshots up, of whichever instances; `fired` is how far time had come.
-    pub(crate) fn restore(&mut self, batches: &[RecordBatch], fired: EventTime) -> Result<()> {
-        self.set_fired(fired);
+    /// Takes up states of keys that are not here. Keys whose next window the others have fired fire it by themselves.
+    pub(crate) fn load(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        let levels = self.levels_behind(batches);
         for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
-            let ends = batch.column(2).as_primitive::<Int64Type>().values();
-            let starts = batch.column(3).as_primitive::<Int64Type>().values();
-            let slices: Vec<SliceKey> = ends
-                .iter()
-                .zip(starts)
+            let rows = self.loaded_rows(batch);
+            if levels.is_empty() {
+                self.load_rows(rows)?;
+                continue;
+            }
+            let hashes = key_hashes_of(batch).iter();
+            let dealt: Vec<Option<i64>> = hashes.map(|hash| levels.get(hash).copied()).collect();
+            let mut all: Vec<Option<i64>> = dealt.clone();
+            all.sort_unstable();
+            all.dedup();
+            for level in all {
+                let own = (0..dealt.len()).filter(|row| dealt[*row] == level);
+                let order = UInt32Array::from_iter_values(own.map(|row| row as u32));
+                let rows = rows.taken(&order)?;
+                match level {
+                    None => self.load_rows(rows)?,
+                    Some(level) => self.behind(level).load_rows(rows)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of the next window of each key that is behind.
+    fn levels_behind(&self, batches: &[RecordBatch]) -> BTreeMap<u64, i64> {
+        let mut levels: BTreeMap<u64, i64> = BTreeMap::new();
+        if self.is_tumbling() {
+            return levels;
+        }
+        for batch in batches {
+            let ends = batch.column(3).as_primitive::<Int64Type>().values();
+            for (hash, end) in key_hashes_of(batch).iter().zip(ends) {
+                if self.has_fired(*end) {
+                    let level = levels.entry(*hash).or_insert(*end);
+                    *level = (*level).min(*end);
+                }
+            }
+        }
+        levels
+    }
+
+    fn behind(&mut self, level: i64) -> &mut SliceStore {
+        let (grouping, assigner, clock) = (&self.grouping, self.assigner, self.clock);
+        self.behind.entry(level).or_insert_with(|| {
+            let mut store = SliceStore::new(grouping.clone(), assigner, clock);
+            // Its keys have no window that ends before.
+            store.last_window_end = level - 1;
+            store
+        })
+    }
+
+    fn loaded_rows(&self, batch: &RecordBatch) -> LoadedRows {
+        let ends = batch.column(1).as_primitive::<Int64Type>().values();
+        let starts = batch.column(2).as_primitive::<Int64Type>().values();
+        let slices = ends.iter().zip(starts);
+        let keys = 4 + self.grouping.key_types.len();
+        LoadedRows {
+            slices: slices
                 .map(|(end, start)| SliceKey {
                     end: *end,
                     start: *start,
                 })
-                .collect();
-            let keys = 4 + self.grouping.key_types.len();
-            let rows = KeyedColumns {
+                .collect(),
+            columns: KeyedColumns {
                 keys: batch.columns()[4..keys].to_vec(),
-                hashes: batch
-                    .column(1)
-                    .as_primitive::<UInt64Type>()
-                    .values()
-                    .clone(),
+                hashes: Hashes::from(key_hashes_of(batch).to_vec()),
                 columns: batch.columns()[keys..].to_vec(),
                 weights: None,
-            };
-            let Dealing { order, runs } = deal_by_slice(&slices);
-            let rows = match order {
-                None => rows,
-                Some(order) => taken(&rows, &order)?,
-            };
-            for Run {
-                slice,
-                offset,
-                length,
-            } in runs
-            {
-                let (grouping, groups) = self.slice(slice, length)?;
-                groups.merge(grouping, &rows, offset, length)?;
-            }
+            },
+        }
+    }
+
+    fn load_rows(&mut self, rows: LoadedRows) -> Result<()> {
+        let Dealing { order, runs } = deal_by_slice(&rows.slices);
+        let columns = match order {
+            None => rows.columns,
+            Some(order) => taken(&rows.columns, &order)?,
+        };
+        for Run {
+            slice,
+            offset,
+            length,
+        } in runs
+        {
+            let (grouping, groups) = self.slice(slice, length)?;
+            groups.merge(grouping, &columns, offset, length)?;
         }
         Ok(())
+    }
+}
+
+/// States from a snapshot, with their slices.
+struct LoadedRows {
+    slices: Vec<SliceKey>,
+    columns: KeyedColumns,
+}
+
+impl LoadedRows {
+    fn taken(&self, order: &UInt32Array) -> Result<LoadedRows> {
+        Ok(LoadedRows {
+            slices: Groups::Ids(order.values()).gather(&self.slices),
+            columns: taken(&self.columns, order)?,
+        })
+    }
+}
+
+/// The first slice of a window.
+fn first_slice(window: Window, assigner: SliceAssigner) -> SliceKey {
+    SliceKey {
+        end: window.start + assigner.slice_ms(),
+        start: 0,
     }
 }
 

@@ -1,10 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rand::Rng;
+use rand::rngs::SmallRng;
+
 use super::test_stream::*;
 use super::*;
 use crate::functions::AggregateCall;
 use crate::operators::LocalWindowAggregateOperator;
+use crate::operators::keyed_state::conformance::{Conformance, RandomRows};
 use crate::state::HashMapStateBackend;
 use crate::window::{WindowKind, WindowTime};
 
@@ -667,4 +671,191 @@ fn a_snapshot_is_dealt_to_more_instances_and_back() {
     expected.sort();
     assert!(!lines.is_empty());
     assert_eq!(lines, expected);
+}
+
+/// Rows of a few keys around the time of the stream; `cells` makes the columns of a key, a value and a time.
+fn random_rows(
+    takes_back: bool,
+    cells: &'static dyn Fn(u32, u32, i64) -> String,
+) -> impl Fn() -> RandomRows {
+    move || {
+        Box::new(move |rng: &mut SmallRng, _, time| {
+            let time = time + rng.random_range(-20..10);
+            let (key, value) = (rng.random_range(0..8), rng.random_range(0..5));
+            let kind = if takes_back && rng.random_bool(0.3) {
+                "-D"
+            } else {
+                "+I"
+            };
+            format!("{kind} {}", cells(key, value, time))
+        })
+    }
+}
+
+fn plain_cells(key: u32, value: u32, time: i64) -> String {
+    let key = match key {
+        0 => "null".to_string(),
+        key => format!("k{key}"),
+    };
+    format!("{key}, {value}, null, true, {time}")
+}
+
+fn conforms(
+    name: &str,
+    spec: &WindowAggregateSpec,
+    input: &Schema,
+    phase: AggregatePhase,
+    rows: &dyn Fn() -> RandomRows,
+    insert_only: bool,
+) {
+    let keys = spec.keys.len();
+    Conformance {
+        name,
+        inputs: &[input],
+        rows,
+        output_key: &|cells| cells[..keys].join(", "),
+        watermarks: true,
+        clock: !spec.window.time.is_event_time(),
+        bundles: false,
+    }
+    .check(|| {
+        let backend = Arc::new(HashMapStateBackend);
+        WindowAggregateOperator::new(spec.clone(), input, phase, insert_only, backend).unwrap()
+    });
+}
+
+/// Kinds of few and of many slices.
+const KINDS: [WindowKind; 5] = [
+    TUMBLE,
+    HOP,
+    WindowKind::Hop {
+        slide_ms: 2,
+        size_ms: 40,
+    },
+    CUMULATE,
+    WindowKind::Cumulate {
+        step_ms: 5,
+        max_size_ms: 50,
+    },
+];
+
+fn all_aggregates() -> Vec<AggregateCall> {
+    let distinct = AggregateCall {
+        distinct: true,
+        ..call("COUNT", Some(1), LogicalType::BIGINT)
+    };
+    let mut calls = count_and_sum();
+    calls.extend([
+        call("MAX", Some(1), LogicalType::BIGINT),
+        call("FIRST_VALUE", Some(1), LogicalType::BIGINT),
+        call("LAST_VALUE", Some(1), LogicalType::BIGINT),
+        distinct,
+    ]);
+    calls
+}
+
+#[test]
+fn windows_fire_for_the_keys_that_are_there() {
+    for kind in KINDS {
+        for insert_only in [true, false] {
+            let spec = spec(kind, all_aggregates());
+            let rows = random_rows(!insert_only, &plain_cells);
+            let name = format!("{kind:?}");
+            let phase = AggregatePhase::Single;
+            conforms(&name, &spec, &schema(), phase, &rows, insert_only);
+        }
+    }
+}
+
+#[test]
+fn windows_without_a_key_are_one_unit() {
+    for kind in [TUMBLE, HOP] {
+        let spec = WindowAggregateSpec {
+            keys: Vec::new(),
+            ..spec(kind, count_and_sum())
+        };
+        let rows = random_rows(false, &plain_cells);
+        let phase = AggregatePhase::Single;
+        conforms("no key", &spec, &schema(), phase, &rows, true);
+    }
+}
+
+#[test]
+fn windows_of_the_clock_fire_for_the_keys_that_are_there() {
+    for kind in KINDS {
+        let mut spec = spec(kind, count_and_sum());
+        spec.window.time = WindowTime::Processing {
+            time_zone: "UTC".to_string(),
+        };
+        let rows = random_rows(false, &plain_cells);
+        let phase = AggregatePhase::Single;
+        conforms("the clock", &spec, &schema(), phase, &rows, true);
+    }
+}
+
+#[test]
+fn partials_find_the_windows_of_their_keys() {
+    fn cells(key: u32, value: u32, time: i64) -> String {
+        let end = (time.div_euclid(5) + 1) * 5;
+        format!("k{key}, 1, {value}, 1, 1, {end}")
+    }
+    for kind in [HOP, WindowKind::Tumble { size_ms: 5 }] {
+        let spec = spec(kind, count_and_sum());
+        let between = local_output_schema(&spec, &schema(), true).unwrap();
+        let rows = random_rows(false, &cells);
+        let phase = AggregatePhase::Global;
+        conforms("partials", &spec, &between, phase, &rows, true);
+    }
+}
+
+#[test]
+fn attached_windows_fire_for_the_keys_that_are_there() {
+    let time = LogicalType::nullable(TypeRoot::Timestamp(3));
+    let input = Schema::new(vec![
+        Field::new("k", LogicalType::STRING),
+        Field::new("n", LogicalType::BIGINT),
+        Field::new("window_start", time.clone()),
+        Field::new("window_end", time),
+    ]);
+    fn cells(key: u32, value: u32, time: i64) -> String {
+        let end = (time.div_euclid(10) + 1) * 10;
+        format!("k{key}, {value}, {}, {end}", end - 10)
+    }
+    let spec = WindowAggregateSpec {
+        input: WindowInput::Attached {
+            window_start: 2,
+            window_end: 3,
+        },
+        ..spec(TUMBLE, count_and_sum())
+    };
+    let rows = random_rows(false, &cells);
+    let phase = AggregatePhase::Single;
+    conforms("attached", &spec, &input, phase, &rows, true);
+}
+
+#[test]
+fn a_row_in_the_millisecond_of_the_fire_is_not_lost() {
+    let mut spec = spec(TUMBLE, count_and_sum());
+    spec.window.time = WindowTime::Processing {
+        time_zone: "UTC".to_string(),
+    };
+    crate::operators::test_bench::check(
+        || {
+            let backend = Arc::new(HashMapStateBackend);
+            let phase = AggregatePhase::Single;
+            WindowAggregateOperator::new(spec.clone(), &schema(), phase, true, backend).unwrap()
+        },
+        &[&schema()],
+        "
+            -- clock 5
+            +I a, 1, null, true, 0
+            -- clock 9
+            +I a, 2, null, true, 0
+            -- clock 10
+        ",
+        "
+            +I a, 1, 1, 0, 10, 9
+            +I a, 1, 2, 0, 10, 9
+        ",
+    );
 }

@@ -2,6 +2,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::operators::keyed_state::conformance::{Conformance, RandomRows};
 use crate::operators::test_bench::{Way, check, run};
 use crate::state::HashMapStateBackend;
 use crate::types::{Field, LogicalType, TimeZone, TypeRoot};
@@ -237,4 +238,33 @@ fn many_pairs_of_one_window_come_in_bounded_batches() {
     }
     assert_eq!(sizes.iter().sum::<usize>(), 30_000);
     assert!(sizes.iter().all(|rows| *rows <= OUTPUT_ROWS), "{sizes:?}");
+}
+
+#[test]
+fn windows_fire_for_the_keys_that_are_there() {
+    let rows = || -> RandomRows {
+        Box::new(|rng: &mut SmallRng, _, time| {
+            let end = ((time + rng.random_range(-20..10)).div_euclid(10) + 1) * 10;
+            let (key, value) = (rng.random_range(0..6), rng.random_range(0..9));
+            match key {
+                0 => format!("+I null, {value}, {end}"),
+                key => format!("+I k{key}, {value}, {end}"),
+            }
+        })
+    };
+    let key = |cells: &[&str]| format!("{} {:?}", cells[0], cells.get(3));
+    for kind in KINDS {
+        for null_safe in [false, true] {
+            Conformance {
+                name: &format!("{kind:?} window join"),
+                inputs: &[&schema("l"), &schema("r")],
+                rows: &rows,
+                output_key: &key,
+                watermarks: true,
+                clock: false,
+                bundles: false,
+            }
+            .check(|| join(kind, null_safe, true));
+        }
+    }
 }

@@ -1,4 +1,8 @@
+use rand::Rng;
+use rand::rngs::SmallRng;
+
 use super::*;
+use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
 use crate::operators::test_bench::{Way, check, run};
 use crate::operators::window_reduce::THIN_OUT_ROWS;
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
@@ -212,4 +216,37 @@ fn sessions_of_equal_end_and_unequal_start_rank_apart() {
             -- watermark end
         ",
     );
+}
+
+#[test]
+fn windows_fire_for_the_keys_that_are_there() {
+    let rows = || -> RandomRows {
+        Box::new(|rng: &mut SmallRng, _, time| {
+            let end = ((time + rng.random_range(-20..10)).div_euclid(10) + 1) * 10;
+            let (key, value) = (rng.random_range(0..6), rng.random_range(0..9));
+            match key {
+                0 => format!("+I null, {value}, {end}"),
+                key => format!("+I k{key}, {value}, {end}"),
+            }
+        })
+    };
+    let clock = WindowTime::Processing {
+        time_zone: "UTC".to_string(),
+    };
+    for window_time in [WindowTime::EventTimestamp, clock] {
+        let spec = WindowRankSpec {
+            window_time,
+            ..spec(1, 2, true)
+        };
+        Conformance {
+            name: "window Top-N",
+            inputs: &[&schema()],
+            rows: &rows,
+            output_key: &first_cell,
+            watermarks: true,
+            clock: !spec.window_time.is_event_time(),
+            bundles: false,
+        }
+        .check(|| operator(&spec));
+    }
 }

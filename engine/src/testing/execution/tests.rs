@@ -156,6 +156,7 @@ const RUNS: WaySettings = WaySettings {
     cuts: Cuts::Runs,
     parallelism: None,
     kills: false,
+    spills: false,
 };
 
 #[test]

@@ -192,7 +192,7 @@ fn case(scenario: &Scenario, bound: &Bound, expected: &[Row]) -> TestCase {
     }
 }
 
-fn steps(scenario: &Scenario) -> Vec<Step> {
+pub(super) fn steps(scenario: &Scenario) -> Vec<Step> {
     let mut steps = Vec::new();
     for at in 0..=scenario.history.len() {
         let events = scenario.events.iter().filter(|(before, _)| *before == at);

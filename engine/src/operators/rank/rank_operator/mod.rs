@@ -22,10 +22,11 @@ use super::sort_order::{RankKey, SortKeys, SortOrder};
 use super::{RankEnd, RankSpec, RankStrategy, Ties};
 use crate::error::Result;
 use crate::operators::expiry::Sweep;
-use crate::operators::partition_table::PartitionTable;
+use crate::operators::keyed_state::KeyedState;
+use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::row_bundle::{BundleEvent, RowBundle};
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
-use crate::state::{RowSlab, StateSnapshot, TimeToLive};
+use crate::state::{RowSlab, StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds};
 
@@ -124,8 +125,9 @@ impl<K: RankKey> RankOperator<K> {
         })
     }
 
-    fn begin(&mut self, batch: ChangelogBatch, now: ProcessingTime) -> Result<Work> {
-        self.forget(now)?;
+    fn begin(&mut self, ctx: &mut Context, batch: ChangelogBatch) -> Result<Work> {
+        let now = ctx.processing_time();
+        self.forget(ctx)?;
         let mut partitions = Vec::new();
         self.partitions.resolve(&batch, &mut partitions)?;
         self.open_partitions(&batch.rows, &partitions, now)?;
@@ -175,7 +177,6 @@ impl<K: RankKey> RankOperator<K> {
                 end.map_or(0, |end| usize::try_from(end).unwrap_or(0))
             }
         };
-        self.empty += self.partitions.len() - self.tops.len();
         self.grow();
         for (row, partition) in partitions.iter().enumerate() {
             let top = &self.tops[*partition as usize];
@@ -191,6 +192,7 @@ impl<K: RankKey> RankOperator<K> {
 
     /// Makes room for all partitions, new ones being as if their time were over.
     fn grow(&mut self) {
+        self.empty += self.partitions.len() - self.tops.len();
         self.tops.resize_with(self.partitions.len(), || Top {
             rows: RankedRows::default(),
             end: usize::MAX,
@@ -371,7 +373,7 @@ impl<K: RankKey> RankOperator<K> {
     }
 
     /// Works the queue off as long as there is room in the output.
-    fn work_off(&mut self, ctx: &Context, out: &mut Output) -> Result<Flow> {
+    fn work_off(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
         loop {
             if !self.leaving.is_empty() {
                 if out.is_full() {
@@ -395,7 +397,7 @@ impl<K: RankKey> RankOperator<K> {
             }
             match self.queue.pop_front() {
                 Some(BundleEvent::Ended(rows)) => {
-                    self.work = Some(self.begin(rows, ctx.processing_time())?);
+                    self.work = Some(self.begin(ctx, rows)?);
                 }
                 Some(BundleEvent::Watermark(watermark)) => out.watermark(watermark),
                 None => return Ok(Flow::Done),
@@ -440,10 +442,12 @@ impl<K: RankKey> RankOperator<K> {
     }
 
     /// Forgets partitions whose time is over, now and then, and those that have become empty, when they are many.
-    fn forget(&mut self, now: ProcessingTime) -> Result<()> {
+    fn forget(&mut self, ctx: &mut Context) -> Result<()> {
+        let now = ctx.processing_time();
         if self.sweep.is_due(now) {
             for partition in 0..self.tops.len() as u32 {
                 if TimeToLive::is_expired(self.tops[partition as usize].expiry, now) {
+                    ctx.keys_changed(&[self.partitions.hashes()[partition as usize]]);
                     self.clear(partition)?;
                 }
             }
@@ -458,19 +462,32 @@ impl<K: RankKey> RankOperator<K> {
             let is_over = is_constant || TimeToLive::is_expired(top.expiry, now);
             top.rows.len() > 0 || !is_over
         };
-        let live: Vec<u32> = (0..self.tops.len() as u32).filter(lives).collect();
-        self.partitions.keep(&live)?;
-        let mut tops = std::mem::take(&mut self.tops)
-            .into_iter()
-            .map(Some)
-            .collect::<Vec<_>>();
-        let live = live.iter();
-        self.tops = live
-            .filter_map(|partition| tops[*partition as usize].take())
-            .collect();
+        let (live, gone): (Vec<u32>, Vec<u32>) = self.partitions.ids().into_iter().partition(lives);
+        if !is_constant {
+            ctx.keys_changed(&at(self.partitions.hashes(), &gone));
+        }
+        self.keep(&live)
+    }
+
+    /// Forgets all partitions but these, which get new numbers. Those that go must be empty.
+    fn keep(&mut self, live: &[u32]) -> Result<()> {
+        if live.len() == self.partitions.len() {
+            return Ok(());
+        }
+        self.partitions.keep(live)?;
+        keep_at(&mut self.tops, live);
         self.empty = self.tops.iter().filter(|top| top.rows.len() == 0).count();
         self.number_anew();
         Ok(())
+    }
+
+    /// Forgets the rows of all partitions, and the partitions' numbers.
+    fn forget_rows(&mut self) {
+        self.tops = Vec::new();
+        self.slots = Vec::new();
+        self.empty = 0;
+        self.rows = RowSlab::new(self.rows.schema().clone());
+        self.index = self.index.take().map(RowIndex::cleared);
     }
 
     fn number_anew(&mut self) {
@@ -533,14 +550,22 @@ impl<K: RankKey> Operator for RankOperator<K> {
     }
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
-        self.snapshot(ctx)
+        self.snapshot_keyed(ctx)
     }
 
     fn state_schema(&self) -> Vec<(String, SchemaRef)> {
         self.kept_columns()
     }
 
-    fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        self.restore(&snapshot)
+    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        self.load_keyed(ctx, &snapshot)
+    }
+
+    fn restores_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
+        Some(self)
     }
 }

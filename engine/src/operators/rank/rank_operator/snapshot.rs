@@ -1,43 +1,89 @@
-//! The state of a Top-N in checkpoints: the rows with their arrival, and the last ranks of partitions that have none.
+//! The state of a Top-N as tables: the rows with their arrival, and the last ranks of partitions that have none.
 
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
 
+use super::super::RankEnd;
 use super::super::ranked_rows::RankedRow;
 use super::super::sort_order::RankKey;
-use super::super::{EXPIRY, RankEnd};
 use super::{RankOperator, Slot, tie};
 use crate::error::Result;
-use crate::operators::Context;
 use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, keyed_schema, unkeyed_batch};
+use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::at;
+use crate::operators::{Context, InputIndex};
 use crate::state::StateSnapshot;
 
 const ROWS: &str = "rows";
 /// The last ranks of partitions without rows.
 const ENDS: &str = "ends";
 
+impl<K: RankKey> KeyedState for RankOperator<K> {
+    fn key_columns(&self, _: InputIndex) -> &[usize] {
+        self.partitions.keys()
+    }
+
+    fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
+        self.snapshot_partitions(&self.partitions.ids())
+    }
+
+    fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
+        let mut loaded = Vec::new();
+        for batch in snapshot.batches(ROWS) {
+            self.load_rows(batch, &mut loaded)?;
+        }
+        let ends = snapshot.batches(ENDS);
+        ends.iter().try_for_each(|batch| self.load_ends(batch))?;
+        self.index_rows(loaded)
+    }
+
+    fn clear_keyed(&mut self) -> Result<()> {
+        self.forget_rows();
+        self.partitions.keep(&[])
+    }
+
+    fn size_bytes(&self) -> usize {
+        let indexed = usize::from(self.index.is_some()) * (size_of::<Slot<K>>() + 64);
+        let by_row = size_of::<RankedRow<K>>() + K::BYTES_APART + indexed;
+        self.partitions.size_bytes()
+            + self.rows.size_bytes()
+            + self.rows.len() * by_row
+            + self.tops.capacity() * size_of::<super::Top<K>>()
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        self.snapshot_partitions(&self.partitions.ids_of(keys))
+    }
+
+    fn evict_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.partitions.ids_of(keys);
+        let snapshot = self.snapshot_partitions(&gone)?;
+        gone.iter()
+            .try_for_each(|partition| self.clear(*partition))?;
+        self.keep(&self.partitions.ids_but(keys))?;
+        Ok(snapshot)
+    }
+}
+
 impl<K: RankKey> RankOperator<K> {
-    pub(super) fn snapshot(&self, ctx: &Context) -> Result<StateSnapshot> {
-        let held: Vec<(u32, &RankedRow<K>)> = self
-            .tops
+    fn snapshot_partitions(&self, partitions: &[u32]) -> Result<StateSnapshot> {
+        let held: Vec<(u32, &RankedRow<K>)> = partitions
             .iter()
-            .enumerate()
-            .flat_map(|(partition, top)| {
-                let rows = top.rows.iter();
-                rows.map(move |entry| (partition as u32, entry))
+            .flat_map(|partition| {
+                let rows = self.tops[*partition as usize].rows.iter();
+                rows.map(|entry| (*partition, entry))
             })
             .collect();
         let batches: Result<Vec<RecordBatch>> = held
             .chunks(SNAPSHOT_ROWS)
-            .map(|held| self.snapshot_rows(held, ctx))
+            .map(|held| self.snapshot_rows(held))
             .collect();
         let mut snapshot = StateSnapshot::default();
         snapshot.insert_keyed(ROWS, batches?);
         if let RankEnd::Column(_) = self.spec.end {
-            snapshot.insert_keyed(ENDS, self.snapshot_ends(ctx)?);
+            snapshot.insert_keyed(ENDS, self.snapshot_ends(partitions)?);
         }
         Ok(snapshot)
     }
@@ -47,22 +93,12 @@ impl<K: RankKey> RankOperator<K> {
         let notes = [
             ("arrival", DataType::UInt64),
             ("end", DataType::Int64),
-            (EXPIRY, DataType::Int64),
+            (EXPIRY_COLUMN, DataType::Int64),
         ];
         vec![(ROWS.to_string(), keyed_schema(&notes, self.rows.schema()))]
     }
 
-    pub(super) fn restore(&mut self, snapshot: &StateSnapshot) -> Result<()> {
-        let batches = snapshot.batches(ROWS);
-        batches
-            .iter()
-            .try_for_each(|batch| self.restore_rows(batch))?;
-        let ends = snapshot.batches(ENDS);
-        ends.iter().try_for_each(|batch| self.restore_ends(batch))?;
-        self.index_anew()
-    }
-
-    fn snapshot_rows(&self, held: &[(u32, &RankedRow<K>)], ctx: &Context) -> Result<RecordBatch> {
+    fn snapshot_rows(&self, held: &[(u32, &RankedRow<K>)]) -> Result<RecordBatch> {
         let partitions: Vec<u32> = held.iter().map(|(partition, _)| *partition).collect();
         let ids: Vec<u32> = held.iter().map(|(_, entry)| entry.row).collect();
         let arrivals = held.iter().map(|(_, entry)| tie(self.spec.ties, entry.tie));
@@ -73,18 +109,21 @@ impl<K: RankKey> RankOperator<K> {
         let ends = tops().map(|top| i64::try_from(top.end).unwrap_or(i64::MAX));
         let expiry = tops().map(|top| top.expiry);
         keyed_batch(
-            &at(self.partitions.hashes(), &partitions),
-            ctx.subtask().max_parallelism,
+            at(self.partitions.hashes(), &partitions),
             &[
                 ("arrival", Arc::new(UInt64Array::from_iter_values(arrivals))),
                 ("end", Arc::new(Int64Array::from_iter_values(ends))),
-                (EXPIRY, Arc::new(Int64Array::from_iter_values(expiry))),
+                (
+                    EXPIRY_COLUMN,
+                    Arc::new(Int64Array::from_iter_values(expiry)),
+                ),
             ],
             &self.rows.gather(&ids)?,
         )
     }
 
-    fn restore_rows(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Takes rows up, and notes them with their arrivals and partitions.
+    fn load_rows(&mut self, batch: &RecordBatch, loaded: &mut Vec<Loaded<K>>) -> Result<()> {
         let (notes, rows) = unkeyed_batch(batch, 3, self.rows.schema())?;
         let arrivals = notes[0].as_primitive::<UInt64Type>().values();
         let ends = notes[1].as_primitive::<Int64Type>().values();
@@ -101,29 +140,34 @@ impl<K: RankKey> RankOperator<K> {
                 RankEnd::Constant(end) => usize::try_from(end).unwrap_or(usize::MAX),
                 RankEnd::Column(_) => usize::try_from(ends[row]).unwrap_or(0),
             };
-            top.rows.insert(RankedRow {
+            let entry = RankedRow {
                 key: K::of(keys.bytes(row)),
                 tie: tie(self.spec.ties, arrivals[row]),
                 row: ids[row],
-            });
+            };
+            self.empty -= usize::from(top.rows.len() == 0);
+            top.rows.insert(entry.clone());
+            loaded.push((arrivals[row], *partition, entry));
             self.arrivals = self.arrivals.max(arrivals[row] + 1);
         }
         Ok(())
     }
 
-    fn snapshot_ends(&self, ctx: &Context) -> Result<Vec<RecordBatch>> {
+    fn snapshot_ends(&self, partitions: &[u32]) -> Result<Vec<RecordBatch>> {
         let is_empty = |partition: &u32| self.tops[*partition as usize].rows.len() == 0;
-        let empty: Vec<u32> = (0..self.tops.len() as u32).filter(is_empty).collect();
+        let empty: Vec<u32> = partitions.iter().copied().filter(is_empty).collect();
         let batches = empty.chunks(SNAPSHOT_ROWS).map(|partitions| {
             let tops = || partitions.iter().map(|at| &self.tops[*at as usize]);
             let ends = tops().map(|top| i64::try_from(top.end).unwrap_or(i64::MAX));
             let expiry = tops().map(|top| top.expiry);
             keyed_batch(
-                &at(self.partitions.hashes(), partitions),
-                ctx.subtask().max_parallelism,
+                at(self.partitions.hashes(), partitions),
                 &[
                     ("end", Arc::new(Int64Array::from_iter_values(ends))),
-                    (EXPIRY, Arc::new(Int64Array::from_iter_values(expiry))),
+                    (
+                        EXPIRY_COLUMN,
+                        Arc::new(Int64Array::from_iter_values(expiry)),
+                    ),
                 ],
                 &self.partitions.key_rows(partitions)?,
             )
@@ -131,7 +175,7 @@ impl<K: RankKey> RankOperator<K> {
         batches.collect()
     }
 
-    fn restore_ends(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn load_ends(&mut self, batch: &RecordBatch) -> Result<()> {
         let ends = batch.column(1).as_primitive::<Int64Type>().values();
         let expiry = batch.column(2).as_primitive::<Int64Type>().values();
         let keys = &batch.columns()[3..];
@@ -141,30 +185,21 @@ impl<K: RankKey> RankOperator<K> {
             let top = &mut self.tops[*partition as usize];
             top.end = usize::try_from(ends[row]).unwrap_or(0);
             top.expiry = expiry[row];
-            self.empty += 1;
         }
         Ok(())
     }
 
-    /// Builds the index of the rows that are held, in their order of arrival.
-    fn index_anew(&mut self) -> Result<()> {
-        self.slots.resize(self.rows.capacity(), None);
-        let mut held: Vec<(u64, u32, RankedRow<K>)> = Vec::new();
-        for (partition, top) in self.tops.iter().enumerate() {
-            let rows = top.rows.iter();
-            held.extend(rows.map(|entry| {
-                let arrival = tie(self.spec.ties, entry.tie);
-                (arrival, partition as u32, entry.clone())
-            }));
-        }
-        held.sort_unstable_by_key(|(arrival, partition, _)| (*arrival, *partition));
+    /// Adds rows to the index, in their order of arrival.
+    fn index_rows(&mut self, mut loaded: Vec<Loaded<K>>) -> Result<()> {
         let Some(index) = &mut self.index else {
             return Ok(());
         };
-        for held in held.chunks(SNAPSHOT_ROWS) {
-            let ids: Vec<u32> = held.iter().map(|(_, _, entry)| entry.row).collect();
+        self.slots.resize(self.rows.capacity(), None);
+        loaded.sort_unstable_by_key(|(arrival, partition, _)| (*arrival, *partition));
+        for loaded in loaded.chunks(SNAPSHOT_ROWS) {
+            let ids: Vec<u32> = loaded.iter().map(|(_, _, entry)| entry.row).collect();
             let hashes = index.hashes(&self.rows.gather(&ids)?)?;
-            for ((_, partition, entry), hash) in held.iter().zip(hashes) {
+            for ((_, partition, entry), hash) in loaded.iter().zip(hashes) {
                 index.insert(hash, entry.row);
                 self.slots[entry.row as usize] = Some(Slot {
                     partition: *partition,
@@ -177,3 +212,6 @@ impl<K: RankKey> RankOperator<K> {
         Ok(())
     }
 }
+
+/// A row with its arrival and its partition.
+type Loaded<K> = (u64, u32, RankedRow<K>);
