@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute;
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 
 use super::reader::PIECES;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
-use volley::checkpoint::{JobSnapshot, SnapshotReader, open_snapshot, savepoint};
+use volley::checkpoint::{JobSnapshot, open_snapshot, savepoint};
 use volley::connectors::collect::CollectSink;
 use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
 use volley::runtime::{DeterministicStepper, JobGraph, ManualClock, StepperOptions};
