@@ -244,6 +244,12 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "When ON CONFLICT DO NOTHING and DO ERROR decide about the rows that came.",
     ),
     OptionSpec::new(
+        "sink.committer.retries",
+        OptionType::Integer,
+        Some("10"),
+        "How many commits of a sink may fail in a row, each tried again with the next checkpoint, before the job fails.",
+    ),
+    OptionSpec::new(
         "table.exec.source.cdc-events-duplicate",
         OptionType::Boolean,
         Some("false"),

@@ -500,6 +500,7 @@ struct Measured {
     wall_micros_a_row: f64,
     stored_bytes: u64,
     cache_bytes: usize,
+    resident_bytes: f64,
 }
 
 /// User and system time of the process, in seconds.
@@ -515,6 +516,14 @@ fn cpu_seconds() -> f64 {
         .filter_map(|field| field.parse::<f64>().ok())
         .sum();
     ticks / 100.0
+}
+
+/// What the process has in memory now.
+fn resident_bytes() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kilobytes.unwrap_or(0.0) * 1024.0
 }
 
 fn measure(layout: &mut dyn Layout, run: &Run) -> Result<Measured> {
@@ -549,6 +558,7 @@ fn measure(layout: &mut dyn Layout, run: &Run) -> Result<Measured> {
             .stored_bytes
             .load(std::sync::atomic::Ordering::Relaxed),
         cache_bytes: backend.cache_bytes(),
+        resident_bytes: resident_bytes(),
     })
 }
 
@@ -586,10 +596,17 @@ fn result_cells(measured: &Measured) -> Vec<String> {
         format!("{:.2}", measured.wall_micros_a_row),
         megabytes(measured.stored_bytes as f64),
         megabytes(measured.cache_bytes as f64),
+        megabytes(measured.resident_bytes),
     ]
 }
 
-const RESULTS: [&str; 4] = ["CPU µs a row", "wall µs a row", "stored MB", "cache MB"];
+const RESULTS: [&str; 5] = [
+    "CPU µs a row",
+    "wall µs a row",
+    "stored MB",
+    "cache MB",
+    "resident MB",
+];
 
 fn points(arguments: &Arguments) -> Result<()> {
     head(

@@ -83,7 +83,8 @@ pub struct Upload {
 }
 
 /// The store at a path, a `file://` URL, or the URL of an object store (`s3://`, `gs://`, `az://`, `http://` …, with credentials from
-/// the environment as the `object_store` crate reads them).
+/// the environment as the `object_store` crate reads them). `memory://NAME/path` is a store in the memory of this process, the same
+/// for everybody who names it: for tests.
 pub fn open_blobs(url: &str) -> Result<Arc<dyn BlobStore>> {
     let local = url
         .strip_prefix("file://")

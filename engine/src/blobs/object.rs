@@ -1,10 +1,12 @@
 //! Blobs as objects of a store that the `object_store` crate speaks to.
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
+use object_store::memory::InMemory;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
@@ -55,6 +57,9 @@ impl ObjectBlobs {
     pub fn open(url: &str) -> Result<Self> {
         let parsed = url::Url::parse(url)
             .map_err(|error| Error::user(format!("'{url}' is not a URL: {error}")))?;
+        if parsed.scheme() == "memory" {
+            return ObjectBlobs::in_memory(&parsed, url);
+        }
         let unknown = |error: object_store::Error| {
             Error::user(format!("cannot use '{url}': {error}"))
                 .hint("a local path, file://, s3://, gs://, az:// or http:// is understood; credentials come from the environment")
@@ -87,6 +92,21 @@ impl ObjectBlobs {
                 Ok(ObjectBlobs::new(Arc::from(store), None, root, url))
             }
         }
+    }
+
+    /// The store of this process that the URL's host names.
+    fn in_memory(parsed: &url::Url, url: &str) -> Result<Self> {
+        static STORES: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+        let name = parsed.host_str().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| {
+            Error::user(format!("'{url}' does not name a store in memory"))
+                .hint("memory://NAME or memory://NAME/directory")
+        })?;
+        let root = Path::from_url_path(parsed.path())
+            .map_err(|error| Error::user(format!("'{url}' is no path of a store: {error}")))?;
+        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = stores.entry(name.to_string()).or_default().clone();
+        Ok(ObjectBlobs::new(store.clone(), Some(store), root, url))
     }
 
     /// Blobs below `root` of a store; `uploads` is the same store where it has uploads that outlive a process.

@@ -70,6 +70,23 @@ fn an_upload_is_a_blob_only_when_completed_by_whomever() {
 }
 
 #[test]
+fn a_store_in_memory_is_the_same_for_all_who_name_it() {
+    let store = open_blobs("memory://blobs-test/a").unwrap();
+    store.put("b/c", Bytes::from_static(b"x")).unwrap();
+    let same = open_blobs("memory://blobs-test/a/b").unwrap();
+    assert_eq!(&same.get("c").unwrap().unwrap()[..], b"x");
+    let mut upload = same.start_upload("d").unwrap();
+    same.put_part(&mut upload, Bytes::from_static(b"y"))
+        .unwrap();
+    let again = open_blobs("memory://blobs-test/a/b").unwrap();
+    again.complete_upload(&upload).unwrap();
+    assert_eq!(&store.get("b/d").unwrap().unwrap()[..], b"y");
+    let other = open_blobs("memory://blobs-test-other/a").unwrap();
+    assert!(other.list("").unwrap().is_empty());
+    assert!(open_blobs("memory:///a").is_err());
+}
+
+#[test]
 fn a_url_that_nothing_speaks_to_is_refused_with_what_is_understood() {
     let error = open_blobs("ftp://somewhere/x").unwrap_err().to_string();
     assert!(error.contains("ftp://somewhere/x"), "{error}");

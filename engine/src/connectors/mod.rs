@@ -1,6 +1,6 @@
 //! The edges of the world: where rows come from and where they go.
 //!
-//! Doors: `connectors` use `types`, `stream`, `formats`, `expr` (how values print) and `config`. `sql` and `plan` see only `factory`; of the
+//! Doors: `connectors` use `types`, `stream`, `formats`, `blobs`, `expr` (how values print) and `config`. `sql` and `plan` see only `factory`; of the
 //! operators only `source.rs`, `lookup_join.rs` and `sink.rs` see this room, through the traits. `savepoint` reads what `checkpoint` wrote. Deliberately absent: watermarks (see
 //! `watermark`), retries of whole jobs (see `runtime`).
 

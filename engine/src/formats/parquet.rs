@@ -24,9 +24,24 @@ use crate::types::{LogicalType, TypeRoot};
 pub(crate) const OPTIONS: &[OptionSpec] = &[
     OptionSpec::new(
         "parquet.compression",
-        OptionType::Enum(&["SNAPPY", "ZSTD", "LZ4_RAW", "UNCOMPRESSED"]),
+        OptionType::Enum(&[
+            "SNAPPY",
+            "ZSTD",
+            "LZ4_RAW",
+            "UNCOMPRESSED",
+            "snappy",
+            "zstd",
+            "lz4_raw",
+            "uncompressed",
+        ]),
         Some("SNAPPY"),
         "How a sink compresses pages.",
+    ),
+    OptionSpec::new(
+        ROW_GROUP_OPTION,
+        OptionType::Integer,
+        Some("134217728"),
+        "The size in bytes at which a sink ends a row group; each writer keeps the open one in memory.",
     ),
     OptionSpec::new(
         "parquet.utc-timezone",
@@ -41,6 +56,8 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         "Timestamps are written as 64-bit integers, never as INT96.",
     ),
 ];
+
+const ROW_GROUP_OPTION: &str = "parquet.block.size";
 
 /// Refuses types that Parquet, like Flink's format for it, cannot hold.
 pub(crate) fn check_types(context: &FormatContext) -> Result<()> {
@@ -61,21 +78,37 @@ pub(crate) fn check_types(context: &FormatContext) -> Result<()> {
 
 /// How files of a table are written.
 pub(crate) fn writer_properties(context: &FormatContext) -> Result<WriterProperties> {
-    let compression = match option(&context.options, "parquet.compression") {
-        None | Some("SNAPPY") => Compression::SNAPPY,
-        Some("ZSTD") => Compression::ZSTD(ZstdLevel::default()),
-        Some("LZ4_RAW") => Compression::LZ4_RAW,
-        Some("UNCOMPRESSED") => Compression::UNCOMPRESSED,
-        Some(other) => {
+    let name = option(&context.options, "parquet.compression").unwrap_or("SNAPPY");
+    let compression = match name.to_ascii_uppercase().as_str() {
+        "SNAPPY" => Compression::SNAPPY,
+        "ZSTD" => Compression::ZSTD(ZstdLevel::default()),
+        "LZ4_RAW" => Compression::LZ4_RAW,
+        "UNCOMPRESSED" => Compression::UNCOMPRESSED,
+        _ => {
             return Err(Error::user(format!(
-                "table \"{}\": there is no 'parquet.compression' = '{other}'",
+                "table \"{}\": there is no 'parquet.compression' = '{name}'",
                 context.table
-            )));
+            ))
+            .hint("SNAPPY, ZSTD, LZ4_RAW or UNCOMPRESSED"));
         }
     };
     Ok(WriterProperties::builder()
         .set_compression(compression)
+        // Row groups end by their bytes.
+        .set_max_row_group_row_count(None)
         .build())
+}
+
+/// The size at which a row group ends: `parquet.block.size`.
+pub(crate) fn row_group_bytes(context: &FormatContext) -> Result<usize> {
+    let text = option(&context.options, ROW_GROUP_OPTION).unwrap_or("134217728");
+    let bytes = text.trim().parse().ok().filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| {
+        Error::user(format!(
+            "table \"{}\": '{text}' is no value for '{ROW_GROUP_OPTION}': it must be a number of bytes above 0",
+            context.table
+        ))
+    })
 }
 
 /// `array` as a column of `logical_type`. An error of the data where a value does not fit, of the user where the types have

@@ -9,6 +9,7 @@ use arrow::compute::interleave_record_batch;
 use arrow::datatypes::SchemaRef;
 
 use super::bundle::Bundle;
+use super::keyed_state::distinct;
 use super::row_equality::equal_rows;
 use super::{Context, Flow, InputIndex, KeySet, KeyedState, Operator, Output, key_hashes};
 use crate::error::Result;
@@ -399,6 +400,10 @@ impl KeyedState for ChangelogNormalizeOperator {
 
     fn snapshot_keyed(&mut self, ctx: &Context) -> Result<StateSnapshot> {
         Ok(one_table(self.rows.snapshot(ctx.processing_time())?))
+    }
+
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        Ok(distinct(self.rows.hashes()))
     }
 
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {

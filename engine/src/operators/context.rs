@@ -1,7 +1,7 @@
 //! What an operator is given: time, its place among the subtasks, counters.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::WaitingRows;
 use crate::stream::KeyGroupRange;
@@ -57,6 +57,22 @@ pub struct OperatorMetrics {
     pub null_row_time_records_dropped: AtomicU64,
     /// Rows that a join holds back.
     pub waiting: WaitingRows,
+    /// What went wrong and was got over, until somebody reads it.
+    warnings: Mutex<Vec<String>>,
+}
+
+impl OperatorMetrics {
+    /// Says something that whoever watches the job should know.
+    pub fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.push(warning);
+    }
+
+    /// What was said since the last call.
+    pub fn take_warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *warnings)
+    }
 }
 
 impl Context {

@@ -125,6 +125,13 @@ pub trait KeyedState {
     }
 }
 
+/// Hashes ascending and each once.
+pub(super) fn distinct(mut hashes: Vec<u64>) -> Vec<u64> {
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes
+}
+
 /// Hash tables keyed by something that is a hash already.
 pub mod nohash {
     use std::hash::{BuildHasher, Hasher};

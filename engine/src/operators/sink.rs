@@ -1,11 +1,14 @@
 //! Writes rows to a table in two phases: prepared at a barrier, visible when the checkpoint is complete.
 //!
-//! What a writer has prepared stays in the state until its checkpoint is known to be complete. A restore commits what the
-//! snapshot holds once more, which changes nothing where it had been committed, and drops what no checkpoint names.
+//! What a writer has prepared stays in the state until its checkpoint is known to be complete and it is committed. A restore commits
+//! what the snapshot holds once more, which changes nothing where it had been committed, and drops what no checkpoint names. The
+//! whole contract is told in `connectors/sink.rs`.
 
 mod by_key;
+mod prepared;
 mod type_length;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, RecordBatch};
@@ -14,20 +17,25 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Flow, InputIndex, Operator, Output, Subtask};
-use crate::connectors::{Committable, Sink, SinkWriter};
-use crate::error::{Error, Result};
+use crate::connectors::{Sink, SinkWriter};
+use crate::error::{Error, ErrorKind, Result};
 use crate::planted::{Bug, is_planted};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, LogicalType, RowKind};
 
 use by_key::updates_by_key;
+use prepared::Prepared;
 use type_length::{LengthRule, enforce_lengths, length_rules};
 
 pub use type_length::TypeLengthEnforcer;
 
-/// The name of the one document in a snapshot.
-const STATE: &str = "committables";
+/// The table of what was prepared.
+const COMMITTABLES: &str = "committables";
+/// The last checkpoint for which something was prepared or could have been; a note, so that it does not keep a sink from being dropped.
+const LAST: &str = "$last";
+/// The notification behind which no other comes.
+const END: CheckpointId = CheckpointId(u64::MAX);
 
 /// What a NULL in a NOT NULL column of a sink does: `table.exec.sink.not-null-enforcer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +72,8 @@ pub struct SinkSpec {
     pub by_key: Option<Vec<usize>>,
     /// Whether the sink deletes by key, so that the other columns of a delete may be NULL.
     pub deletes_by_key: bool,
+    /// How many commits in a row may fail before the job does: `sink.committer.retries`.
+    pub commit_retries: u32,
 }
 
 impl SinkSpec {
@@ -75,6 +85,7 @@ impl SinkSpec {
         type_length_enforcer: TypeLengthEnforcer::Ignore,
         by_key: None,
         deletes_by_key: false,
+        commit_retries: 10,
     };
 }
 
@@ -85,14 +96,13 @@ pub struct SinkOperator {
     writer: Box<dyn SinkWriter>,
     spec: SinkSpec,
     lengths: Vec<LengthRule>,
-    prepared: Vec<Prepared>,
-}
-
-/// What was prepared for one checkpoint.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Prepared {
-    checkpoint: CheckpointId,
-    committables: Vec<Committable>,
+    /// The oldest in front.
+    prepared: VecDeque<Prepared>,
+    /// The last checkpoint whose barrier came, of all instances where the state was restored.
+    last: CheckpointId,
+    has_ended: bool,
+    /// How many commits have failed in a row.
+    failed_commits: u32,
 }
 
 impl SinkOperator {
@@ -107,7 +117,10 @@ impl SinkOperator {
             sink,
             spec,
             lengths,
-            prepared: Vec::new(),
+            prepared: VecDeque::new(),
+            last: CheckpointId(0),
+            has_ended: false,
+            failed_commits: 0,
         })
     }
 
@@ -158,6 +171,7 @@ impl SinkOperator {
     }
 
     fn prepare(&mut self, checkpoint: CheckpointId) -> Result<()> {
+        self.last = checkpoint;
         let committables = self.writer.prepare_commit(checkpoint)?;
         if is_planted(Bug::CommitTooEarly) {
             self.sink.commit(&committables)?;
@@ -166,12 +180,46 @@ impl SinkOperator {
             self.prepared.clear();
         }
         if !committables.is_empty() {
-            self.prepared.push(Prepared {
+            self.prepared.push_back(Prepared {
                 checkpoint,
                 committables,
             });
         }
         Ok(())
+    }
+
+    /// Commits what was prepared for this checkpoint and for those before it, oldest first. What fails stays, and what is behind it.
+    fn commit_until(&mut self, checkpoint: CheckpointId) -> Result<()> {
+        while let Some(oldest) = self.prepared.front()
+            && oldest.checkpoint <= checkpoint
+        {
+            self.sink.commit(&oldest.committables)?;
+            self.prepared.pop_front();
+        }
+        Ok(())
+    }
+
+    /// A commit that failed may be tried again at the next checkpoint, in whose state what it owes is.
+    fn tolerate(&mut self, ctx: &Context, checkpoint: CheckpointId, error: Error) -> Result<()> {
+        self.failed_commits += 1;
+        let may_pass = matches!(error.kind(), ErrorKind::External | ErrorKind::Resource);
+        if may_pass && checkpoint != END && self.failed_commits <= self.spec.commit_retries {
+            ctx.metrics().warn(format!(
+                "a sink could not commit checkpoint {checkpoint} and tries again with the next one ({} of {} times): {error}",
+                self.failed_commits, self.spec.commit_retries
+            ));
+            return Ok(());
+        }
+        let what = match checkpoint {
+            END => "the end of the job".to_string(),
+            checkpoint => format!("checkpoint {checkpoint}"),
+        };
+        Err(error
+            .context(format!(
+                "while committing what was written up to {what} (it failed {} times in a row)",
+                self.failed_commits
+            ))
+            .hint("what is not committed yet is in the last checkpoint: once the cause is mended, restoring it commits the rest"))
     }
 }
 
@@ -233,51 +281,51 @@ impl Operator for SinkOperator {
         _ctx: &mut Context,
         checkpoint: CheckpointId,
     ) -> Result<StateSnapshot> {
-        self.prepare(checkpoint)?;
+        if !self.has_ended {
+            self.prepare(checkpoint)?;
+        }
         let mut snapshot = StateSnapshot::default();
-        snapshot.insert_json(STATE, &self.prepared)?;
+        snapshot.insert_json(LAST, &self.last)?;
+        if let Some(batch) = prepared::to_batch(self.prepared.iter())? {
+            snapshot.insert_operator(COMMITTABLES, vec![batch]);
+        }
         Ok(snapshot)
     }
 
     /// The first subtask commits for all: the committables of the snapshot may come from any number of writers. The runtime
     /// restores all subtasks before any of them writes.
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+        let last: Vec<CheckpointId> = snapshot.json(LAST)?;
+        self.last = last.into_iter().max().unwrap_or(CheckpointId(0));
         if ctx.subtask().index != 0 {
             return Ok(());
         }
-        let prepared: Vec<Vec<Prepared>> = snapshot.json(STATE)?;
-        let mut prepared: Vec<Prepared> = prepared.into_iter().flatten().collect();
-        prepared.sort_by_key(|prepared| prepared.checkpoint);
-        let committables: Vec<Committable> = prepared
-            .into_iter()
-            .flat_map(|prepared| prepared.committables)
-            .collect();
+        let committables = prepared::from_batches(snapshot.batches(COMMITTABLES))?;
         if !committables.is_empty() && !is_planted(Bug::CommitSkippedAtRestore) {
-            self.sink.commit(&committables)?;
+            self.sink
+                .commit(&committables)
+                .map_err(|error| error.context("while committing what the checkpoint holds"))?;
         }
         self.writer.discard_uncommitted()
     }
 
-    /// Commits what was prepared for this checkpoint and for those before it, oldest first. A failed commit stays prepared.
     fn notify_checkpoint_complete(
         &mut self,
-        _ctx: &mut Context,
+        ctx: &mut Context,
         checkpoint: CheckpointId,
     ) -> Result<()> {
-        let complete = self
-            .prepared
-            .partition_point(|prepared| prepared.checkpoint <= checkpoint);
-        for prepared in &self.prepared[..complete] {
-            self.sink.commit(&prepared.committables)?;
+        match self.commit_until(checkpoint) {
+            Ok(()) => self.failed_commits = 0,
+            Err(error) => self.tolerate(ctx, checkpoint, error)?,
         }
-        self.prepared.drain(..complete);
         Ok(())
     }
 
-    /// Prepares the rest; it is committed by `notify_checkpoint_complete(CheckpointId(u64::MAX))`, once the whole job has
-    /// succeeded.
+    /// Prepares the rest. It goes out with the first checkpoint whose barrier did not come any more, which has the last state of this task, or once
+    /// the whole job has ended well.
     fn finish(&mut self, _ctx: &mut Context, _out: &mut Output) -> Result<Flow> {
-        self.prepare(CheckpointId(u64::MAX))?;
+        self.prepare(CheckpointId(self.last.0 + 1))?;
+        self.has_ended = true;
         Ok(Flow::Done)
     }
 }

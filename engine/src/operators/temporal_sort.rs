@@ -46,7 +46,7 @@ pub enum SortTime {
     Processing,
 }
 
-/// Sorts inserts. State: the rows that have not gone out. There is one instance, as the order is over all rows.
+/// Sorts inserts. State: the rows that have not gone out, of no key. There is one instance, as the order is over all rows.
 pub struct TemporalSortOperator {
     spec: TemporalSortSpec,
     order: SortOrder,

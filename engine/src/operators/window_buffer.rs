@@ -15,7 +15,7 @@ use arrow::array::{
 use arrow::compute;
 use arrow::datatypes::{Int64Type, SchemaRef, TimestampMillisecondType};
 
-use super::{Context, DueTime, Flow, LateRows, Output, key_hashes};
+use super::{Context, DueTime, Flow, KeySet, LateRows, Output, key_hashes};
 use crate::error::Result;
 use crate::state::{GroupTable, RowStore, StateBackend};
 use crate::stream::{ChangelogBatch, WatermarkSteps};
@@ -152,6 +152,23 @@ impl WindowBuffer {
             }
         }
         Ok(loaded)
+    }
+
+    /// The rows of some keys, for a snapshot.
+    pub(super) fn export(&self, keys: &KeySet) -> Result<Vec<RecordBatch>> {
+        self.rows.export(&|hash| keys.contains(&hash))
+    }
+
+    /// Takes the rows of some keys out.
+    pub(super) fn evict(&mut self, keys: &KeySet) -> Result<Vec<RecordBatch>> {
+        let gone = self.export(keys)?;
+        self.rows.remove(&|hash| keys.contains(&hash))?;
+        Ok(gone)
+    }
+
+    /// The number of rows of each window.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (i64, usize)> + '_ {
+        self.rows.sizes()
     }
 
     /// Forgets all rows.

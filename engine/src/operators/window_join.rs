@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
 use super::window_buffer::{Due, FireQueue, OUTPUT_ROWS, WindowBuffer};
-use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
+use super::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, Expression, ExpressionContext, RowContext, compile};
 use crate::state::{GroupTable, StateBackend, StateSnapshot};
@@ -523,6 +523,22 @@ impl KeyedState for WindowJoinOperator {
 
     fn size_bytes(&self) -> usize {
         self.buffers.iter().map(WindowBuffer::size_bytes).sum()
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        for (name, buffer) in STATES.into_iter().zip(&self.buffers) {
+            snapshot.insert_keyed(name, buffer.export(keys)?);
+        }
+        Ok(snapshot)
+    }
+
+    fn evict_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        for (name, buffer) in STATES.into_iter().zip(&mut self.buffers) {
+            snapshot.insert_keyed(name, buffer.evict(keys)?);
+        }
+        Ok(snapshot)
     }
 
     fn due_time(&self) -> DueTime {

@@ -10,7 +10,7 @@ use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
 use super::window_buffer::{Due, Emission, FireQueue, WindowBuffer};
-use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
+use super::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
 use crate::error::Result;
 use crate::state::{Groups, StateBackend, StateSnapshot, all_but};
 use crate::stream::{ChangelogBatch, CheckpointId};
@@ -203,6 +203,23 @@ impl<R: ReduceWindow> KeyedState for WindowReduceOperator<R> {
 
     fn size_bytes(&self) -> usize {
         self.buffer.size_bytes()
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(STATE, self.buffer.export(keys)?);
+        Ok(snapshot)
+    }
+
+    fn evict_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(STATE, self.buffer.evict(keys)?);
+        let sizes: BTreeMap<i64, usize> = self.buffer.sizes().collect();
+        self.sizes.retain(|end, size| {
+            size.rows = sizes.get(end).copied().unwrap_or(0);
+            size.rows > 0
+        });
+        Ok(snapshot)
     }
 
     fn due_time(&self) -> DueTime {

@@ -87,6 +87,11 @@ impl GraphBuilder {
         &self.nodes[id.0]
     }
 
+    /// Has a node run at another parallelism than its input; the rows are dealt one by one then.
+    pub(crate) fn set_parallelism(&mut self, id: NodeId, parallelism: usize) {
+        self.nodes[id.0].parallelism = parallelism;
+    }
+
     /// What is known about a node.
     pub(crate) fn facts(&self, id: NodeId) -> &NodeFacts {
         &self.facts[id.0]

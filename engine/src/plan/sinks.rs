@@ -35,15 +35,15 @@ impl Planner<'_> {
         let placed = |error: Error| error.at(position);
         let factory = self.connectors.for_table(descriptor, position)?;
         let changelog_mode = factory.sink_changelog_mode(descriptor).map_err(placed)?;
-        let single = factory.create_sink(descriptor).map_err(placed)?.is_single();
+        let table = factory.create_sink(descriptor).map_err(placed)?;
         let query = self.query(root)?;
         let mut node = self.sink_node(SinkTarget::Table(descriptor.clone()), changelog_mode);
         node.on_conflict = insert.on_conflict;
         let decided = self.settle_conflicts(query, &mut node).map_err(placed)?;
-        let input = if single {
-            self.builder.gather(decided)
-        } else {
-            decided
+        let input = match table.parallelism() {
+            _ if table.is_single() => self.builder.gather(decided),
+            Some(1) => self.builder.gather(decided),
+            _ => decided,
         };
         let given = &self.builder.node(input).schema;
         node.not_null = (0..given.len())
@@ -52,7 +52,41 @@ impl Planner<'_> {
                     && !descriptor.physical.fields[*column].logical_type.nullable
             })
             .collect();
-        Ok(self.sink(input, node))
+        let sink = self.sink(input, node);
+        if let (Some(parallelism), false) = (table.parallelism(), table.is_single()) {
+            self.check_parallelism(parallelism, decided, descriptor)
+                .map_err(placed)?;
+            self.builder.set_parallelism(sink, parallelism);
+        }
+        Ok(sink)
+    }
+
+    /// Rows are dealt one by one to as many subtasks of a sink as it asks for, so that those of one key may overtake each other.
+    fn check_parallelism(
+        &self,
+        parallelism: usize,
+        input: NodeId,
+        table: &TableDescriptor,
+    ) -> Result<()> {
+        let most = self.config.max_parallelism() as usize;
+        if parallelism > most {
+            return Err(Error::user(format!(
+                "table \"{}\": 'sink.parallelism' = '{parallelism}' is above 'pipeline.max-parallelism' = '{most}'",
+                table.name
+            )));
+        }
+        let input = self.builder.node(input);
+        if parallelism == 1
+            || parallelism == input.parallelism
+            || input.changelog_mode.is_insert_only()
+        {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!(
+            "table \"{}\": 'sink.parallelism' = '{parallelism}' below a query that updates its rows at parallelism {}",
+            table.name, input.parallelism
+        ))
+        .hint("leave the option out"))
     }
 
     fn collect(&mut self, root: LogicalId) -> Result<NodeId> {

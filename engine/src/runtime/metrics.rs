@@ -66,8 +66,13 @@ impl JobMetrics {
 
     /// What somebody should know who watches the job, each once.
     pub fn new_warnings(&self) -> Vec<String> {
-        let warning = |(name, metrics): (&str, &OperatorMetrics)| metrics.waiting.warning(name);
-        self.operators().filter_map(warning).collect()
+        let of_operator = |(name, metrics): (&str, &OperatorMetrics)| {
+            let said = metrics.take_warnings().into_iter();
+            let said = said.map(|warning| format!("warning: {name}: {warning}"));
+            said.chain(metrics.waiting.warning(name))
+                .collect::<Vec<_>>()
+        };
+        self.operators().flat_map(of_operator).collect()
     }
 
     /// The sums over all operators, by Flink's metric names.

@@ -46,6 +46,7 @@ fn rocksdb_in(parent: &std::path::Path) -> RocksDbStateBackend {
 fn conforms(backend: &dyn StateBackend) {
     for keys in key_columns() {
         ids_are_dense_stable_and_lead_back_to_keys(backend, &keys);
+        groups_go_and_come_back(backend, &keys);
     }
     tables_are_independent(backend);
     namespaces_are_taken_whole(backend);
@@ -114,6 +115,32 @@ fn ids_are_dense_stable_and_lead_back_to_keys(backend: &dyn StateBackend, keys: 
     assert_eq!(back, expected);
     let picked = table.keys(&Groups::Ids(&[2, 0])).unwrap();
     assert!(picked[0].is_valid(0) && picked[0].len() == 2);
+}
+
+fn groups_go_and_come_back(backend: &dyn StateBackend, keys: &[ArrayRef]) {
+    let mut table = backend.group_table(&types(keys), 0).unwrap();
+    let hashes = hash_columns(keys, 5).unwrap();
+    let mut ids = Vec::new();
+    table.resolve(keys, &hashes, &mut ids).unwrap();
+    for id in 0..3 {
+        assert_eq!(table.ids_of([hashes[id], 77].into_iter()), [id as u32]);
+    }
+    assert!(!table.has_collisions());
+    for gone in 0..3 {
+        let kept: Vec<u32> = (0..3).filter(|id| *id != gone).collect();
+        let before = table.keys(&Groups::Ids(&kept)).unwrap();
+        let hash = table.hashes()[gone as usize];
+        table.keep(&kept);
+        assert_eq!(table.keys(&Groups::Range(0..2)).unwrap(), before);
+        assert!(table.ids_of(std::iter::once(hash)).is_empty());
+        table.resolve(keys, &hashes, &mut ids).unwrap();
+        assert_eq!(table.len(), 3);
+        assert_eq!(ids[..2], ids[3..], "{:?}", types(keys));
+        assert_eq!(table.hashes()[2], hash, "what went is the last to come");
+    }
+    let half: Vec<u32> = (0..3).collect();
+    table.keep(&half);
+    assert_eq!(table.len(), 3);
 }
 
 fn tables_are_independent(backend: &dyn StateBackend) {

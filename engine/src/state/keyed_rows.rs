@@ -153,6 +153,11 @@ impl KeyedRows {
         &self.key
     }
 
+    /// The hashes of the keys that have a row.
+    pub fn hashes(&self) -> Vec<u64> {
+        Groups::Ids(&self.living()).gather(self.keys.hashes())
+    }
+
     /// Bytes held.
     pub fn size_bytes(&self) -> usize {
         let by_key = self.rows.capacity() * 4 + self.expiries.capacity() * 8;

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
@@ -30,6 +31,17 @@ pub struct RowStore {
 struct Block {
     rows: RecordBatch,
     hashes: Vec<u64>,
+}
+
+impl Block {
+    fn filter(&self, keep: &dyn Fn(u64) -> bool) -> Result<Block> {
+        let mask = BooleanBuffer::collect_bool(self.hashes.len(), |row| keep(self.hashes[row]));
+        let rows = mask.set_indices().map(|row| self.hashes[row]);
+        Ok(Block {
+            hashes: rows.collect(),
+            rows: compute::filter_record_batch(&self.rows, &BooleanArray::new(mask, None))?,
+        })
+    }
 }
 
 impl RowStore {
@@ -126,19 +138,60 @@ impl RowStore {
 
     /// All rows, for a snapshot: the hash of the key, the namespace, then the columns. Rows of a namespace keep their order.
     pub fn snapshot(&self) -> Result<Vec<RecordBatch>> {
-        let schema = self.snapshot_schema();
+        let blocks = self.blocks();
+        blocks
+            .map(|(namespace, block)| self.snapshot_of(namespace, block))
+            .collect()
+    }
+
+    /// The same of rows of some keys.
+    pub fn export(&self, is_wanted: &dyn Fn(u64) -> bool) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
-        for (namespace, blocks) in &self.namespaces {
-            for Block { rows, hashes } in blocks {
-                let mut columns: Vec<ArrayRef> = vec![
-                    Arc::new(UInt64Array::from(hashes.clone())),
-                    Arc::new(Int64Array::from(vec![*namespace; hashes.len()])),
-                ];
-                columns.extend_from_slice(rows.columns());
-                batches.push(RecordBatch::try_new(schema.clone(), columns)?);
+        for (namespace, block) in self.blocks() {
+            let block = block.filter(is_wanted)?;
+            if !block.hashes.is_empty() {
+                batches.push(self.snapshot_of(namespace, &block)?);
             }
         }
         Ok(batches)
+    }
+
+    /// Forgets the rows of some keys.
+    pub fn remove(&mut self, is_gone: &dyn Fn(u64) -> bool) -> Result<()> {
+        for blocks in self.namespaces.values_mut() {
+            for block in blocks.iter_mut() {
+                if block.hashes.iter().any(|hash| is_gone(*hash)) {
+                    *block = block.filter(&|hash| !is_gone(hash))?;
+                }
+            }
+            blocks.retain(|block| !block.hashes.is_empty());
+        }
+        self.namespaces.retain(|_, blocks| !blocks.is_empty());
+        Ok(())
+    }
+
+    /// The number of rows of each namespace.
+    pub fn sizes(&self) -> impl Iterator<Item = (i64, usize)> + '_ {
+        self.namespaces.iter().map(|(namespace, blocks)| {
+            let rows = blocks.iter().map(|block| block.hashes.len());
+            (*namespace, rows.sum())
+        })
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = (i64, &Block)> {
+        self.namespaces
+            .iter()
+            .flat_map(|(namespace, blocks)| blocks.iter().map(|block| (*namespace, block)))
+    }
+
+    fn snapshot_of(&self, namespace: i64, block: &Block) -> Result<RecordBatch> {
+        let Block { rows, hashes } = block;
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt64Array::from(hashes.clone())),
+            Arc::new(Int64Array::from(vec![namespace; hashes.len()])),
+        ];
+        columns.extend_from_slice(rows.columns());
+        Ok(RecordBatch::try_new(self.snapshot_schema(), columns)?)
     }
 
     /// Adds the rows of snapshots, this instance's or others'.

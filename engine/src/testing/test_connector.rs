@@ -796,7 +796,7 @@ impl Sink for TestSink {
 
     fn commit(&self, committables: &[Committable]) -> Result<()> {
         for committable in committables {
-            let transaction = committable.0.as_u64().ok_or_else(|| {
+            let transaction = committable.note.as_u64().ok_or_else(|| {
                 Error::internal(format!("{committable:?} is no committable of a test table"))
             })?;
             self.bench.live()?;
@@ -875,7 +875,7 @@ impl SinkWriter for TestWriter {
         }
         sink.prepared.insert(transaction, rows);
         bench.transactions += 1;
-        Ok(vec![Committable(json!(transaction))])
+        Ok(vec![Committable::new(json!(transaction))])
     }
 
     fn discard_uncommitted(&mut self) -> Result<()> {
@@ -1040,6 +1040,6 @@ mod tests {
         assert_eq!(bench.committed("t").len(), 1);
         assert_eq!(bench.written("t").len(), 1);
         assert!(bench.take_output("t").is_empty());
-        assert!(sink.commit(&[Committable(json!(77))]).is_err());
+        assert!(sink.commit(&[Committable::new(json!(77))]).is_err());
     }
 }

@@ -8,6 +8,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("planted", &[]),
     ("config", &["types"]),
     ("types", &[]),
+    ("blobs", &[]),
     ("stream", &["types"]),
     ("expr", &["types", "stream", "functions", "config"]),
     ("functions", &["types", "stream", "expr", "config", "state"]),
@@ -20,7 +21,14 @@ const DOORS: &[(&str, &[&str])] = &[
     ("watermark", &["types", "stream", "config", "expr", "state"]),
     (
         "connectors",
-        &["types", "stream", "config", "formats", "operators::Subtask"],
+        &[
+            "types",
+            "stream",
+            "config",
+            "formats",
+            "blobs",
+            "operators::Subtask",
+        ],
     ),
     (
         "operators",

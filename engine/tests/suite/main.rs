@@ -7,6 +7,7 @@ mod cases;
 mod docs;
 mod doors;
 mod explain;
+mod file_sinks;
 mod jobs;
 mod random_queries;
 mod random_windows;

@@ -34,7 +34,7 @@ impl FullDisk {
         let directory = job.checkpoints();
         fs::create_dir_all(&directory).unwrap();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
             .arg(&directory)
             .output()
             .is_ok_and(|output| output.status.success());
@@ -48,7 +48,7 @@ impl FullDisk {
 
     pub(crate) fn how(&self) -> &'static str {
         match self {
-            FullDisk::Mounted(_) => "a file system of 64 kB",
+            FullDisk::Mounted(_) => "a file system of 16 kB",
             FullDisk::Limited => {
                 "a limit on the size of files (no file system may be mounted here)"
             }

@@ -27,7 +27,7 @@ impl Job {
         let path = |name: &str| directory.join(name).display().to_string();
         let sql = format!(
             "SET 'volley.batch.rows' = '{batch_rows}';
-             CREATE TABLE payments (id BIGINT, account STRING, amount BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '1' SECOND)
+             CREATE TABLE payments (id BIGINT, account STRING, amount BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
              WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv');
              CREATE TABLE windows (s TIMESTAMP(3), account STRING, n BIGINT, total BIGINT)
              WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
@@ -35,8 +35,8 @@ impl Job {
              WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv');
              EXECUTE STATEMENT SET BEGIN
              INSERT INTO windows SELECT window_start, account, COUNT(*), SUM(amount)
-             FROM TABLE(TUMBLE(TABLE payments, DESCRIPTOR(at), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, account;
-             INSERT INTO totals SELECT id, account, SUM(amount) OVER (PARTITION BY account ORDER BY at) FROM payments;
+             FROM TABLE(TUMBLE(TABLE payments, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, account;
+             INSERT INTO totals SELECT id, account, SUM(amount) OVER (PARTITION BY account ORDER BY ts) FROM payments;
              END;",
             input.display(),
             path("windows"),
@@ -137,9 +137,22 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub(crate) fn finish(mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().unwrap();
-        (status.code(), self.output())
+    pub(crate) fn finish(self) -> (Option<i32>, String) {
+        self.finish_within(Duration::from_secs(600))
+    }
+
+    /// Waits for its end, so long; no exit code where it did not come.
+    pub(crate) fn finish_within(mut self, time: Duration) -> (Option<i32>, String) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.code(), self.output());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        (None, self.output())
     }
 
     fn output(&self) -> String {

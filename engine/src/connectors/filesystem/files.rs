@@ -14,7 +14,7 @@ pub(super) fn local_path(path: &str) -> Result<PathBuf> {
         },
         Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
             return Err(Error::unsupported(format!("a path of scheme '{scheme}'"))
-                .hint("use a local path or a file:// URL"));
+                .hint("use a local path, a file:// URL, or the URL of an object store such as s3://bucket/directory"));
         }
         _ => path,
     };
@@ -80,12 +80,35 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 fn is_hidden(path: &Path) -> bool {
     path.file_name()
         .and_then(|name| name.to_str())
-        .is_some_and(|name| name.starts_with(['.', '_']))
+        .is_some_and(is_hidden_name)
 }
 
-/// An error of the file system with the path that it is about.
+/// Whether a file or a directory of this name is left out.
+pub(super) fn is_hidden_name(name: &str) -> bool {
+    name.starts_with(['.', '_'])
+}
+
+/// An error of the file system with the path that it is about, and how to mend it where that is plain.
 pub(super) fn about(path: &Path, error: &std::io::Error) -> Error {
-    Error::external(format!("{}: {error}", path.display()))
+    use std::io::ErrorKind;
+    let message = format!("{}: {error}", path.display());
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            Error::resource(message).hint(
+                "make room there, or let 'path' name a directory on another disk; what was committed before is whole",
+            )
+        }
+        ErrorKind::PermissionDenied => {
+            Error::external(message).hint("give the user who runs the job the right to do so")
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            Error::external(message).hint("let 'path' name a directory that can be written")
+        }
+        ErrorKind::NotADirectory => {
+            Error::external(message).hint("a file stands where the path has a directory")
+        }
+        _ => Error::external(message),
+    }
 }
 
 #[cfg(test)]
@@ -124,7 +147,7 @@ mod tests {
         assert_eq!(local_path("file:/a/b").unwrap(), Path::new("/a/b"));
         assert_eq!(local_path("a/b").unwrap(), Path::new("a/b"));
         assert!(
-            local_path("s3://bucket/x")
+            local_path("s3:/bucket/x")
                 .unwrap_err()
                 .to_string()
                 .contains("'s3'")

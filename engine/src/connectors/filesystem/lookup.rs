@@ -11,6 +11,7 @@ use arrow::array::RecordBatch;
 use arrow::compute;
 
 use super::files::find_files;
+use super::location::Location;
 use super::source::FilesystemSource;
 use super::{FileFormat, FilesystemTable};
 use crate::connectors::lookup::{
@@ -19,7 +20,7 @@ use crate::connectors::lookup::{
 };
 use crate::connectors::source::PollRequest;
 use crate::connectors::{Source, SourcePoll, TableDescriptor};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::formats;
 use crate::types::ProcessingTime;
 
@@ -43,6 +44,12 @@ pub(super) fn lookup_source(
         FileFormat::Records(format) => drop(format.decoder(&table.context)?),
         FileFormat::Parquet => formats::parquet::check_types(&table.context)?,
     }
+    let Location::Local(path) = table.location.clone() else {
+        return Err(table.about(
+            Error::unsupported("looking up rows in an object store")
+                .hint("copy the files to a local directory"),
+        ));
+    };
     let schema = read.projected();
     let key_types: Vec<_> = key
         .iter()
@@ -50,6 +57,7 @@ pub(super) fn lookup_source(
         .collect();
     let files = Arc::new(LookedUpFiles {
         table: Arc::new(table),
+        path,
         key,
         output: (0..descriptor.projection.len()).collect(),
         empty: RecordBatch::new_empty(schema.to_arrow()),
@@ -95,6 +103,7 @@ impl LookupFunction for FileLookupFunction {
 
 struct LookedUpFiles {
     table: Arc<FilesystemTable>,
+    path: PathBuf,
     /// The key columns among those that are read.
     key: Vec<usize>,
     /// The columns that come out.
@@ -155,7 +164,7 @@ impl LookedUpFiles {
     }
 
     fn stamps(&self) -> Result<Vec<FileStamp>> {
-        let files = find_files(&self.table.path).map_err(|error| self.table.about(error))?;
+        let files = find_files(&self.path).map_err(|error| self.table.about(error))?;
         let stamp = |path: PathBuf| {
             let metadata = std::fs::metadata(&path).ok();
             FileStamp {

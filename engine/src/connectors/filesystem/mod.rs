@@ -1,16 +1,22 @@
 //! The `filesystem` connector: files as tables, read once or looked up, and written in two phases.
 
 mod files;
+mod input;
+mod local_parts;
+mod location;
 mod lookup;
+mod object_parts;
 mod parquet_reader;
 mod part_file;
+mod part_store;
 mod sink;
+#[cfg(test)]
+mod sink_tests;
 mod source;
 #[cfg(test)]
 mod tests;
 mod text_reader;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::lookup::LOOKUP_OPTIONS;
@@ -18,6 +24,11 @@ use super::{ConnectorFactory, LookupSource, Sink, Source, TableDescriptor};
 use crate::config::{OptionSpec, OptionType, parse_memory_bytes};
 use crate::error::{Error, Result};
 use crate::formats::{self, Format, FormatContext};
+
+use local_parts::LocalParts;
+use location::Location;
+use object_parts::ObjectParts;
+use part_store::PartStore;
 
 /// `'connector' = 'filesystem'`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,7 +40,7 @@ const OPTIONS: &[OptionSpec] = &[
         "path",
         OptionType::Text,
         None,
-        "A file, a directory (with all below it but names beginning with `.` or `_`) or a pattern such as `data/*.json`; a sink takes a directory.",
+        "A file, a directory (with all below it but names beginning with `.` or `_`) or a pattern such as `data/*.json`, local or the URL of an object store (`s3://bucket/data`); a sink takes a directory.",
     ),
     OptionSpec::new(
         "format",
@@ -42,6 +53,12 @@ const OPTIONS: &[OptionSpec] = &[
         OptionType::MemorySize,
         Some("128 mb"),
         "The size at which a sink goes on in a new file.",
+    ),
+    OptionSpec::new(
+        PARALLELISM_OPTION,
+        OptionType::Integer,
+        None,
+        "How many subtasks write; by default as many as give rows.",
     ),
     OptionSpec::new(
         "sink.rolling-policy.rollover-interval",
@@ -94,6 +111,7 @@ const OPTIONS: &[OptionSpec] = &[
 ];
 
 const SIZE_OPTION: &str = "sink.rolling-policy.file-size";
+const PARALLELISM_OPTION: &str = "sink.parallelism";
 
 /// Options of Flink that would change what a table means, with what to do instead.
 const REFUSED: &[(&str, &str)] = &[
@@ -121,8 +139,11 @@ fn refuse_unsupported(descriptor: &TableDescriptor) -> Result<()> {
             return Err(Error::unsupported(format!("the option '{key}'")).hint(*instead));
         }
     }
-    if descriptor.option("auto-compaction") == Some("true") {
-        return Err(Error::unsupported("'auto-compaction' = 'true'").hint("leave it out"));
+    let is_true = |value: &str| value.eq_ignore_ascii_case("true");
+    if descriptor.option("auto-compaction").is_some_and(is_true) {
+        return Err(Error::unsupported("'auto-compaction' = 'true'").hint(
+            "leave it out; checkpoints further apart and fewer subtasks ('sink.parallelism') make larger files",
+        ));
     }
     Ok(())
 }
@@ -147,11 +168,12 @@ impl FileFormat {
 
 /// A table of files as it was declared.
 pub(super) struct FilesystemTable {
-    path: PathBuf,
+    location: Location,
     format: FileFormat,
     context: FormatContext,
     /// The size at which a sink goes on in a new file.
     rolling_bytes: u64,
+    sink_parallelism: Option<usize>,
 }
 
 impl FilesystemTable {
@@ -167,18 +189,46 @@ impl FilesystemTable {
             time_zone: descriptor.time_zone.clone(),
         };
         Ok(FilesystemTable {
-            path: files::local_path(descriptor.required("path")?).map_err(of_table)?,
+            location: Location::parse(descriptor.required("path")?).map_err(of_table)?,
             format: file_format(descriptor)?,
             context,
             rolling_bytes: parse_memory_bytes(rolling)
                 .ok_or_else(|| Error::user(format!("'{rolling}' is no size for '{SIZE_OPTION}'")))
                 .map_err(of_table)?
                 .max(1) as u64,
+            sink_parallelism: sink_parallelism(descriptor).map_err(of_table)?,
         })
+    }
+
+    /// Where the parts of the sink go.
+    fn part_store(&self) -> Result<Arc<dyn PartStore>> {
+        match &self.location {
+            Location::Local(path) if path.is_file() => Err(Error::user(format!(
+                "a sink writes a directory, but {} is a file",
+                path.display()
+            ))),
+            Location::Local(path) => Ok(Arc::new(LocalParts::new(path, &self.context.table))),
+            Location::Objects(objects) => {
+                let blobs = objects.sink()?;
+                Ok(Arc::new(ObjectParts::new(blobs, self.rolling_bytes)))
+            }
+        }
     }
 
     fn about(&self, error: Error) -> Error {
         error.prefixed(&format!("table \"{}\": ", self.context.table))
+    }
+}
+
+fn sink_parallelism(descriptor: &TableDescriptor) -> Result<Option<usize>> {
+    let Some(text) = descriptor.option(PARALLELISM_OPTION) else {
+        return Ok(None);
+    };
+    match text.trim().parse() {
+        Ok(parallelism) if parallelism > 0 => Ok(Some(parallelism)),
+        _ => Err(Error::user(format!(
+            "'{text}' is no value for '{PARALLELISM_OPTION}': it must be at least 1"
+        ))),
     }
 }
 
@@ -249,20 +299,15 @@ impl ConnectorFactory for FilesystemFactory {
 
     fn create_sink(&self, descriptor: &TableDescriptor) -> Result<Arc<dyn Sink>> {
         let table = FilesystemTable::new(descriptor)?;
-        if table.path.is_file() {
-            return Err(Error::user(format!(
-                "table \"{}\": a sink writes a directory, but {} is a file",
-                descriptor.name,
-                table.path.display()
-            )));
-        }
+        let store = table.part_store().map_err(|error| table.about(error))?;
         match &table.format {
             FileFormat::Records(format) => drop(format.encoder(&table.context)?),
             FileFormat::Parquet => {
                 formats::parquet::check_types(&table.context)?;
                 formats::parquet::writer_properties(&table.context)?;
+                formats::parquet::row_group_bytes(&table.context)?;
             }
         }
-        Ok(Arc::new(sink::FilesystemSink::new(Arc::new(table))))
+        Ok(Arc::new(sink::FilesystemSink::new(Arc::new(table), store)))
     }
 }

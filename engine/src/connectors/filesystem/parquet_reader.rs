@@ -1,8 +1,5 @@
 //! Reads Parquet files: only the columns that are asked for, cast to their declared types.
 
-use std::fs::File;
-use std::path::Path;
-
 use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -10,7 +7,8 @@ use parquet::arrow::arrow_reader::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::files::about;
+use super::input::InputFile;
+use super::location::{Location, TableFile};
 use super::source::{Next, SplitReader};
 use crate::connectors::SplitState;
 use crate::connectors::source::PollRequest;
@@ -23,7 +21,11 @@ use crate::types::{RowKinds, Schema};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ParquetPosition {
     /// Rows before the next one.
+    #[serde(default)]
     row: u64,
+    /// The length of the file, where finding it has told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
 }
 
 /// Reads Parquet files.
@@ -35,6 +37,8 @@ pub(super) struct ParquetReader {
 
 struct OpenFile {
     id: String,
+    /// Taken at the first poll.
+    input: Option<InputFile>,
     position: ParquetPosition,
     /// `None` until the first poll, which knows how large batches should be.
     rows: Option<Rows>,
@@ -60,9 +64,14 @@ impl ParquetReader {
 
 impl OpenFile {
     /// Opens the file at its position.
-    fn start(&self, context: &FormatContext, schema: &Schema, batch_rows: usize) -> Result<Rows> {
-        let path = Path::new(&self.id);
-        let file = File::open(path).map_err(|error| about(path, &error))?;
+    fn start(
+        &mut self,
+        context: &FormatContext,
+        schema: &Schema,
+        batch_rows: usize,
+    ) -> Result<Rows> {
+        let input = self.input.take();
+        let file = input.ok_or_else(|| Error::internal("a file is started once"))?;
         // Types come from Parquet itself, not from the Arrow schema that some writers add.
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
@@ -107,7 +116,7 @@ impl OpenFile {
     /// The row groups from the position on, and how many rows of the first one are done.
     fn remaining(
         &self,
-        builder: &ParquetRecordBatchReaderBuilder<File>,
+        builder: &ParquetRecordBatchReaderBuilder<InputFile>,
     ) -> Result<(Vec<usize>, usize)> {
         let groups = builder.metadata().row_groups();
         let mut before = 0;
@@ -185,8 +194,8 @@ fn declared(batch: &RecordBatch, places: &[Option<usize>], schema: &Schema) -> R
 }
 
 impl SplitReader for ParquetReader {
-    fn open(&mut self, split: &SplitState) -> Result<()> {
-        let position = match &split.position {
+    fn open(&mut self, split: &SplitState, location: &Location) -> Result<()> {
+        let position: ParquetPosition = match &split.position {
             serde_json::Value::Null => ParquetPosition::default(),
             position => serde_json::from_value(position.clone()).map_err(|error| {
                 Error::internal(format!(
@@ -195,8 +204,13 @@ impl SplitReader for ParquetReader {
                 ))
             })?,
         };
+        let input = location.open(&TableFile {
+            id: split.id.clone(),
+            bytes: position.bytes,
+        })?;
         self.file = Some(OpenFile {
             id: split.id.clone(),
+            input: Some(input),
             position,
             rows: None,
             left: None,

@@ -1,12 +1,12 @@
 //! Reads files: one file is one split, read from front to back, with a position that is exact after every batch.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use super::files::find_files;
+use super::location::{Location, TableFile};
 use super::parquet_reader::ParquetReader;
 use super::text_reader::TextReader;
 use super::{FileFormat, FilesystemTable};
@@ -18,7 +18,7 @@ use crate::types::RowKinds;
 /// What reads a file of one format.
 pub(super) trait SplitReader: Send {
     /// Begins with a split, where its position says.
-    fn open(&mut self, split: &SplitState) -> Result<()>;
+    fn open(&mut self, split: &SplitState, location: &Location) -> Result<()>;
 
     /// The next rows of the open split.
     fn next(&mut self, request: &PollRequest) -> Result<Next>;
@@ -54,7 +54,8 @@ impl Source for FilesystemSource {
     }
 
     fn splits(&self) -> Result<Vec<SplitState>> {
-        let files = find_files(&self.table.path).map_err(|error| self.table.about(error))?;
+        let files = self.table.location.files();
+        let files = files.map_err(|error| self.table.about(error))?;
         files.into_iter().map(|file| self.unread(file)).collect()
     }
 
@@ -76,33 +77,30 @@ impl FilesystemTable {
             }
             FileFormat::Parquet => Box::new(ParquetReader::new(self.context.clone())),
         };
-        reader.open(split).map_err(|error| self.about(error))?;
+        reader
+            .open(split, &self.location)
+            .map_err(|error| self.about(error))?;
         Ok(reader)
     }
 }
 
 impl FilesystemSource {
-    fn unread(&self, file: PathBuf) -> Result<SplitState> {
+    fn unread(&self, file: TableFile) -> Result<SplitState> {
         let compressed = ["gz", "gzip", "bz2", "xz", "zst", "deflate"];
-        let extension = file.extension().and_then(|extension| extension.to_str());
+        let extension = Path::new(&file.id).extension();
+        let extension = extension.and_then(|extension| extension.to_str());
         if let Some(extension) = extension.filter(|extension| compressed.contains(extension)) {
-            let what = format!(
-                "reading a compressed file (.{extension}: {})",
-                file.display()
-            );
+            let what = format!("reading a compressed file (.{extension}: {})", file.id);
             return Err(self
                 .table
                 .about(Error::unsupported(what).hint("decompress it first")));
         }
-        let id = file.to_str().ok_or_else(|| {
-            let name = file.display();
-            self.table.about(Error::unsupported(format!(
-                "a file name that is not UTF-8 ({name})"
-            )))
-        })?;
         Ok(SplitState {
-            id: id.to_string(),
-            position: serde_json::Value::Null,
+            id: file.id,
+            position: match file.bytes {
+                None => serde_json::Value::Null,
+                Some(bytes) => serde_json::json!({ "bytes": bytes }),
+            },
         })
     }
 }

@@ -1,12 +1,13 @@
 //! Reads files of records block by block: a record cut by the end of a block waits for the next one.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::files::about;
+use super::input::InputFile;
+use super::location::{Location, TableFile};
 use super::source::{Next, SplitReader};
 use crate::connectors::SplitState;
 use crate::connectors::source::PollRequest;
@@ -24,9 +25,14 @@ const SILENT_BYTES: usize = 16 << 20;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct TextPosition {
     /// Bytes before the next record.
+    #[serde(default)]
     offset: u64,
     /// Lines before it.
+    #[serde(default)]
     line: u64,
+    /// The length of the file, where finding it has told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
 }
 
 /// Reads text files through a decoder.
@@ -41,7 +47,7 @@ pub(super) struct TextReader {
 
 struct OpenFile {
     id: String,
-    file: File,
+    file: InputFile,
     position: TextPosition,
     is_at_end: bool,
 }
@@ -111,7 +117,7 @@ impl TextReader {
         let read = loop {
             match open.file.read(&mut self.buffer[self.end..]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other.map_err(|error| about(Path::new(&open.id), &error))?,
+                other => break other.map_err(|error| read_error(&open.id, error))?,
             }
         };
         open.is_at_end = read == 0;
@@ -121,7 +127,7 @@ impl TextReader {
 }
 
 impl SplitReader for TextReader {
-    fn open(&mut self, split: &SplitState) -> Result<()> {
+    fn open(&mut self, split: &SplitState, location: &Location) -> Result<()> {
         let position: TextPosition = match &split.position {
             serde_json::Value::Null => TextPosition::default(),
             position => serde_json::from_value(position.clone()).map_err(|error| {
@@ -131,17 +137,19 @@ impl SplitReader for TextReader {
                 ))
             })?,
         };
-        let path = Path::new(&split.id);
-        let mut file = File::open(path).map_err(|error| about(path, &error))?;
-        let length = file.metadata().map_err(|error| about(path, &error))?.len();
+        let mut file = location.open(&TableFile {
+            id: split.id.clone(),
+            bytes: position.bytes,
+        })?;
+        let length = file.length();
         if length < position.offset {
             return Err(Error::external(format!(
                 "file {} has {length} bytes, but was read up to byte {}: it was replaced",
                 split.id, position.offset
             )));
         }
-        file.seek(SeekFrom::Start(position.offset))
-            .map_err(|error| about(path, &error))?;
+        file.seek_to(position.offset)
+            .map_err(|error| about(Path::new(&split.id), &error))?;
         if position.offset == 0 {
             self.decoder.begin_file();
         }
@@ -200,5 +208,13 @@ impl SplitReader for TextReader {
 impl TextReader {
     fn is_at_end(&self) -> bool {
         self.file.as_ref().is_some_and(|open| open.is_at_end) && self.start == self.end
+    }
+}
+
+/// What reading gave, in the store's own words where it has some.
+fn read_error(id: &str, error: std::io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(own) => own,
+        Err(error) => about(Path::new(id), &error),
     }
 }

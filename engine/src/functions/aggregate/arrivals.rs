@@ -45,12 +45,15 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    fn change(&mut self, key: Key, weight: i64) {
+    /// `values` counts those of all groups.
+    fn change(&mut self, key: Key, weight: i64, values: &mut usize) {
+        *values -= self.values.len();
         if weight > 0 {
             self.add(key);
         } else {
             self.remove(key);
         }
+        *values += self.values.len();
     }
 
     fn add(&mut self, key: Key) {
@@ -85,6 +88,8 @@ pub(super) struct ArrivalsAccumulator {
     finish: Finish,
     codec: RowCodec,
     groups: Vec<Arrivals>,
+    /// How many values all groups have.
+    values: usize,
 }
 
 /// Results of some groups, before they are columns.
@@ -100,6 +105,7 @@ impl ArrivalsAccumulator {
             finish,
             codec: RowCodec::new(data_type)?,
             groups: Vec::new(),
+            values: 0,
         })
     }
 
@@ -192,7 +198,7 @@ impl ArrivalsAccumulator {
                 let weight = rows.weights.map_or(1, |weights| weights[row] as i64);
                 let key = keys[row].take().expect("each row comes once");
                 let arrivals = &mut self.groups[group];
-                arrivals.change(key, weight);
+                arrivals.change(key, weight, &mut self.values);
                 if let Some(separators) = separators
                     && arrivals.separator.as_deref() != Some(separators.value(row))
                 {
@@ -206,7 +212,7 @@ impl ArrivalsAccumulator {
 
     fn change_all(&mut self, group: usize, list: &ArrayRef, weight: i64) -> Result<()> {
         for key in self.keys(list)? {
-            self.groups[group].change(key, weight);
+            self.groups[group].change(key, weight, &mut self.values);
         }
         Ok(())
     }
@@ -231,11 +237,16 @@ impl Accumulator for ArrivalsAccumulator {
     }
 
     fn reset(&mut self, groups: &[u32]) {
+        let gone = groups
+            .iter()
+            .map(|group| self.groups[*group as usize].values.len());
+        self.values -= gone.sum::<usize>();
         clear(&mut self.groups, groups);
     }
 
     fn keep(&mut self, groups: &[u32]) {
         keep_at(&mut self.groups, groups);
+        self.values = self.groups.iter().map(|group| group.values.len()).sum();
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -277,7 +288,6 @@ impl Accumulator for ArrivalsAccumulator {
     }
 
     fn size_bytes(&self) -> usize {
-        let values: usize = self.groups.iter().map(|group| group.values.len()).sum();
-        values * 96 + self.groups.capacity() * size_of::<Arrivals>()
+        self.values * 96 + self.groups.capacity() * size_of::<Arrivals>()
     }
 }

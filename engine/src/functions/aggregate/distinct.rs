@@ -22,6 +22,8 @@ use crate::error::Result;
 use crate::state::{GroupTable, Groups, keep_at};
 use crate::stream::hash_columns;
 
+/// In place of an arrival: the value is not there.
+const ABSENT: u64 = u64::MAX;
 /// From how many pairs on dead ones are looked for.
 const LEAST_PAIRS: usize = 4096;
 
@@ -52,7 +54,7 @@ pub(super) struct DistinctSet {
     pairs: GroupTable,
     /// By variant, by pair.
     counts: Vec<Vec<i64>>,
-    /// The number of the arrival by which each pair's value came last: aggregates that know an order have it from that.
+    /// When each pair's value came, as a number: aggregates that know an order have it from that.
     arrivals: Vec<u64>,
     next_arrival: u64,
     /// The number of each group in the keys of `pairs`; never used twice between two packings.
@@ -151,20 +153,38 @@ impl DistinctSet {
     fn changes(&mut self, rows: &DistinctRows) -> Result<Vec<Changes>> {
         self.pack()?;
         let pairs = self.resolve(rows)?;
-        self.arrivals.resize(self.pairs.len(), 0);
-        let next = &mut self.next_arrival;
-        let arrivals = &mut self.arrivals;
-        let mut arrives = |pair: u32| {
-            arrivals[pair as usize] = *next;
-            *next += 1;
-        };
+        self.arrivals.resize(self.pairs.len(), ABSENT);
+        let is_one = self.counts.len() == 1;
         let changes = rows.weights.iter().zip(&mut self.counts);
-        Ok(changes
-            .map(|(weights, counts)| {
-                counts.resize(self.pairs.len(), 0);
-                transitions(counts, &pairs, weights, &mut arrives)
-            })
-            .collect())
+        let changes = changes.map(|(weights, counts)| {
+            counts.resize(self.pairs.len(), 0);
+            let arrives = |pair: u32| {
+                if is_one {
+                    self.arrivals[pair as usize] = self.next_arrival;
+                    self.next_arrival += 1;
+                }
+            };
+            transitions(counts, &pairs, weights, arrives)
+        });
+        let changes = changes.collect();
+        if !is_one {
+            self.note_arrivals(&pairs);
+        }
+        Ok(changes)
+    }
+
+    /// Notes which values have come, where they have several counts.
+    fn note_arrivals(&mut self, pairs: &[u32]) {
+        for pair in pairs {
+            let pair = *pair as usize;
+            let is_there = self.counts.iter().any(|counts| counts[pair] != 0);
+            if !is_there {
+                self.arrivals[pair] = ABSENT;
+            } else if self.arrivals[pair] == ABSENT {
+                self.arrivals[pair] = self.next_arrival;
+                self.next_arrival += 1;
+            }
+        }
     }
 
     /// Makes groups empty again.
@@ -383,17 +403,16 @@ fn transitions(
     counts: &mut [i64],
     pairs: &[u32],
     weights: &Weights,
-    arrives: &mut impl FnMut(u32),
+    mut arrives: impl FnMut(u32),
 ) -> Changes {
     let mut add = |row: usize, weight: i64, counts: &mut [i64]| {
         let count = &mut counts[pairs[row] as usize];
-        let before = *count > 0;
+        let before = count.signum();
         *count += weight;
-        let after = *count > 0;
-        if after && !before {
+        if count.signum() != before {
             arrives(pairs[row]);
         }
-        (before, after)
+        (before > 0, *count > 0)
     };
     match weights {
         Weights::One => {

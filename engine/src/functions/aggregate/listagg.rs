@@ -13,6 +13,8 @@ use crate::state::{Groups, keep_at};
 pub(super) struct ListaggAccumulator {
     lists: Vec<Option<String>>,
     separators: Vec<Option<Box<str>>>,
+    /// Bytes of all lists.
+    bytes: usize,
 }
 
 impl ListaggAccumulator {
@@ -21,8 +23,12 @@ impl ListaggAccumulator {
             Some(list) => {
                 list.push_str(separator);
                 list.push_str(text);
+                self.bytes += separator.len() + text.len();
             }
-            list => *list = Some(text.to_string()),
+            list => {
+                *list = Some(text.to_string());
+                self.bytes += text.len();
+            }
         }
         if self.separators[group].as_deref() != Some(separator) {
             self.separators[group] = Some(separator.into());
@@ -64,6 +70,8 @@ impl Accumulator for ListaggAccumulator {
     }
 
     fn reset(&mut self, groups: &[u32]) {
+        let gone = groups.iter().flat_map(|group| &self.lists[*group as usize]);
+        self.bytes -= gone.map(String::len).sum::<usize>();
         clear(&mut self.lists, groups);
         clear(&mut self.separators, groups);
     }
@@ -71,6 +79,7 @@ impl Accumulator for ListaggAccumulator {
     fn keep(&mut self, groups: &[u32]) {
         keep_at(&mut self.lists, groups);
         keep_at(&mut self.separators, groups);
+        self.bytes = self.lists.iter().flatten().map(String::len).sum();
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -98,8 +107,7 @@ impl Accumulator for ListaggAccumulator {
     }
 
     fn size_bytes(&self) -> usize {
-        let texts: usize = self.lists.iter().flatten().map(String::capacity).sum();
-        texts
+        self.bytes
             + self.lists.capacity() * (size_of::<Option<String>>() + size_of::<Option<Box<str>>>())
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn min_max(data_type: &DataType, max: bool) -> Result<Box<dyn Accumul
             max,
             text: *data_type == DataType::Utf8,
             best: Vec::new(),
+            bytes: 0,
         }),
         other => return Err(Error::internal(format!("no order is defined for {other}"))),
     })
@@ -193,10 +194,13 @@ struct BytesMinMax {
     max: bool,
     text: bool,
     best: Vec<Option<Vec<u8>>>,
+    /// Bytes of all values.
+    bytes: usize,
 }
 
 impl BytesMinMax {
-    fn offer(best: &mut Option<Vec<u8>>, value: &[u8], max: bool) {
+    /// `bytes` counts those of all values.
+    fn offer(best: &mut Option<Vec<u8>>, value: &[u8], max: bool, bytes: &mut usize) {
         match best {
             Some(best) => {
                 let better = if max {
@@ -205,11 +209,16 @@ impl BytesMinMax {
                     value < best.as_slice()
                 };
                 if better {
+                    *bytes -= best.len();
+                    *bytes += value.len();
                     best.clear();
                     best.extend_from_slice(value);
                 }
             }
-            empty => *empty = Some(value.to_vec()),
+            empty => {
+                *bytes += value.len();
+                *empty = Some(value.to_vec());
+            }
         }
     }
 }
@@ -246,34 +255,41 @@ impl Accumulator for BytesMinMax {
 
     fn accumulate(&mut self, rows: &AggregateRows) -> Result<()> {
         let value = bytes_of(&rows.arguments[0]);
-        rows.for_each(|row, group| Self::offer(&mut self.best[group], value(row), self.max));
+        let BytesMinMax {
+            max, best, bytes, ..
+        } = self;
+        rows.for_each(|row, group| Self::offer(&mut best[group], value(row), *max, bytes));
         Ok(())
     }
 
     fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
         let value = bytes_of(&rows.arguments[0]);
-        let max = self.max;
+        let (max, bytes) = (self.max, &mut self.bytes);
         let best = rows.running(
             &mut self.best,
-            |best, row, _| Self::offer(best, value(row), max),
+            |best, row, _| Self::offer(best, value(row), max, bytes),
             |best| best.clone(),
         );
         bytes_array(self.text, best.iter().map(Option::as_deref))
     }
 
     fn reset(&mut self, groups: &[u32]) {
+        let gone = groups.iter().flat_map(|group| &self.best[*group as usize]);
+        self.bytes -= gone.map(Vec::len).sum::<usize>();
         clear(&mut self.best, groups);
     }
 
     fn keep(&mut self, groups: &[u32]) {
         keep_at(&mut self.best, groups);
+        self.bytes = self.best.iter().flatten().map(Vec::len).sum();
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
         let value = bytes_of(&partials[0]);
         for (row, id) in ids.iter().enumerate() {
             if partials[0].is_valid(row) {
-                Self::offer(&mut self.best[*id as usize], value(row), self.max);
+                let best = &mut self.best[*id as usize];
+                Self::offer(best, value(row), self.max, &mut self.bytes);
             }
         }
         Ok(())
@@ -289,7 +305,6 @@ impl Accumulator for BytesMinMax {
     }
 
     fn size_bytes(&self) -> usize {
-        let texts: usize = self.best.iter().flatten().map(Vec::capacity).sum();
-        texts + self.best.capacity() * size_of::<Option<Vec<u8>>>()
+        self.bytes + self.best.capacity() * size_of::<Option<Vec<u8>>>()
     }
 }

@@ -36,12 +36,14 @@ pub(super) fn ordered_multiset(
             finish,
             codec: FixedCodec(data_type.clone()),
             groups: Vec::new(),
+            entries: 0,
         })
     } else {
         Box::new(OrderedMultiset {
             finish,
             codec: RowCodec::new(data_type)?,
             groups: Vec::new(),
+            entries: 0,
         })
     })
 }
@@ -52,15 +54,21 @@ struct OrderedMultiset<C: Codec> {
     finish: Finish,
     codec: C,
     groups: Vec<Values<C::Key>>,
+    /// How many values all groups have.
+    entries: usize,
 }
 
-fn add<K: Ord>(values: &mut Values<K>, key: K, weight: i64) {
+fn add<K: Ord>(values: &mut Values<K>, key: K, weight: i64, entries: &mut usize) {
     match values.entry(key) {
-        Entry::Vacant(entry) => drop(entry.insert(weight)),
+        Entry::Vacant(entry) => {
+            entry.insert(weight);
+            *entries += 1;
+        }
         Entry::Occupied(mut entry) => {
             *entry.get_mut() += weight;
             if *entry.get() == 0 {
                 entry.remove();
+                *entries -= 1;
             }
         }
     }
@@ -119,16 +127,17 @@ impl<C: Codec> Accumulator for OrderedMultiset<C> {
         let mut keys = self.keys(rows)?;
         rows.for_each_weighted(|row, group, weight| {
             let key = keys[row].take().expect("each row comes once");
-            add(&mut self.groups[group], key, weight);
+            add(&mut self.groups[group], key, weight, &mut self.entries);
         });
         Ok(())
     }
 
     fn accumulate_running(&mut self, rows: &AggregateRows) -> Result<ArrayRef> {
         let mut keys = self.keys(rows)?;
+        let entries = &mut self.entries;
         let fold = |values: &mut Values<C::Key>, row: usize, weight: i64| {
             let key = keys[row].take().expect("each row comes once");
-            add(values, key, weight);
+            add(values, key, weight, entries);
         };
         let finish = self.finish;
         if finish == Finish::Collect {
@@ -151,11 +160,16 @@ impl<C: Codec> Accumulator for OrderedMultiset<C> {
     }
 
     fn reset(&mut self, groups: &[u32]) {
+        let gone = groups
+            .iter()
+            .map(|group| self.groups[*group as usize].len());
+        self.entries -= gone.sum::<usize>();
         clear(&mut self.groups, groups);
     }
 
     fn keep(&mut self, groups: &[u32]) {
         keep_at(&mut self.groups, groups);
+        self.entries = self.groups.iter().map(BTreeMap::len).sum();
     }
 
     fn merge(&mut self, ids: &[u32], partials: &[ArrayRef]) -> Result<()> {
@@ -169,7 +183,7 @@ impl<C: Codec> Accumulator for OrderedMultiset<C> {
             let group = &mut self.groups[*id as usize];
             for entry in offsets[row]..offsets[row + 1] {
                 let key = keys.next().expect("a key for every entry");
-                add(group, key, counts[entry as usize]);
+                add(group, key, counts[entry as usize], &mut self.entries);
             }
         }
         Ok(())
@@ -194,7 +208,7 @@ impl<C: Codec> Accumulator for OrderedMultiset<C> {
     }
 
     fn size_bytes(&self) -> usize {
-        let entries: usize = self.groups.iter().map(BTreeMap::len).sum();
-        entries * (size_of::<C::Key>() + 16) + self.groups.capacity() * size_of::<Values<C::Key>>()
+        self.entries * (size_of::<C::Key>() + 16)
+            + self.groups.capacity() * size_of::<Values<C::Key>>()
     }
 }

@@ -6,8 +6,9 @@ use arrow::datatypes::Int64Type;
 use super::cache::CachedRows;
 use super::{IntervalJoinOperator, STATES};
 use crate::error::Result;
+use crate::operators::keyed_state::distinct;
 use crate::operators::{Context, DueTime, InputIndex, KeySet, KeyedState};
-use crate::state::{StateSnapshot, key_hashes_of};
+use crate::state::{Groups, StateSnapshot, key_hashes_of};
 
 impl KeyedState for IntervalJoinOperator {
     fn key_columns(&self, input: InputIndex) -> &[usize] {
@@ -20,6 +21,11 @@ impl KeyedState for IntervalJoinOperator {
             snapshot.insert_keyed(name, vec![cache.snapshot(self.keys.hashes())?]);
         }
         Ok(snapshot)
+    }
+
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        let live = self.live_keys();
+        Ok(distinct(Groups::Ids(&live).gather(self.keys.hashes())))
     }
 
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {

@@ -413,12 +413,17 @@ impl IntervalJoinOperator {
         if self.keys.len() < KEYS_KEPT.max(4 * rows) {
             return;
         }
-        let has_rows = |key: &u32| self.caches.iter().any(|cache| cache.has_rows(*key));
-        let live: Vec<u32> = (0..self.keys.len() as u32).filter(has_rows).collect();
+        let live = self.live_keys();
         self.keys.keep(&live);
         for cache in &mut self.caches {
             cache.keep_keys(&live);
         }
+    }
+
+    /// The keys with rows.
+    fn live_keys(&self) -> Vec<u32> {
+        let has_rows = |key: &u32| self.caches.iter().any(|cache| cache.has_rows(*key));
+        (0..self.keys.len() as u32).filter(has_rows).collect()
     }
 
     /// The next rows to go, all of one side and of one watermark: by watermark, the left side first.

@@ -78,8 +78,7 @@ impl KeyedSides {
     }
 
     fn rebuild(&mut self) -> Result<()> {
-        let is_live = |group: &u32| self.sides.iter().any(|side| !side.links.is_empty(*group));
-        let live: Vec<u32> = (0..self.groups.len() as u32).filter(is_live).collect();
+        let live = self.live_groups();
         if let Some(groups) = rebuilt(&self.groups, &self.key_types, &live)? {
             self.groups = groups;
             for side in &mut self.sides {
@@ -89,6 +88,13 @@ impl KeyedSides {
         self.rebuild_at = REBUILD_GROUPS.max(self.groups.len() * 2);
         self.taken_out = 0;
         Ok(())
+    }
+
+    /// The join keys with rows.
+    pub(super) fn live_groups(&self) -> Vec<u32> {
+        let is_live = |group: &u32| self.sides.iter().any(|side| !side.links.is_empty(*group));
+        let known = 0..self.group_count() as u32;
+        known.filter(is_live).collect()
     }
 
     /// Forgets the rows of join keys.

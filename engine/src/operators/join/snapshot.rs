@@ -9,9 +9,10 @@ use super::keyed_sides::KeyedSides;
 use super::side::{Finder, Side};
 use crate::error::Result;
 use crate::operators::calc::batch_of;
+use crate::operators::keyed_state::distinct;
 use crate::operators::window_join::key_numbers;
 use crate::operators::{Context, EXPIRY_COLUMN, InputIndex, KeySet, KeyedState};
-use crate::state::{KEY_HASH_COLUMN, StateSnapshot, key_hashes_of};
+use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot, key_hashes_of};
 use crate::stream::hash_columns;
 
 /// The columns in front of the rows: the hash of the key, how often the row counts, its associations, and when it is forgotten.
@@ -38,6 +39,14 @@ impl KeyedState for KeyedSides {
     fn snapshot_keyed(&mut self, ctx: &Context) -> Result<StateSnapshot> {
         let all: Vec<u32> = (0..self.group_count() as u32).collect();
         self.snapshot_groups(ctx, &all)
+    }
+
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        let live = self.live_groups();
+        if self.key_types.is_empty() {
+            return hash_columns(&[], live.len());
+        }
+        Ok(distinct(Groups::Ids(&live).gather(self.groups.hashes())))
     }
 
     fn load_keyed(&mut self, ctx: &Context, snapshot: &StateSnapshot) -> Result<()> {

@@ -480,6 +480,15 @@ impl<O: Operator> Tiered<O> {
         let state = self.run.operator.keyed_state().unwrap();
         let ctx = &self.run.ctx;
         let all = state.snapshot_keyed(ctx).unwrap();
+        let known = state.keys(ctx).unwrap();
+        let count = known.len();
+        let known: BTreeSet<u64> = known.into_iter().collect();
+        assert_eq!(known.len(), count, "{what}: each key once");
+        let mut of_rows = all.key_hashes().into_iter();
+        assert!(
+            of_rows.all(|hash| known.contains(&hash)),
+            "{what}: all keys"
+        );
         let mut keys: KeySet = KeySet::default();
         for hash in all.key_hashes() {
             if !self.rng.random_bool(keeps) {

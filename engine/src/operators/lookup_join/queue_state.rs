@@ -78,16 +78,10 @@ fn written(
         *known = (*known).max(Some(step.watermark.millis()));
     }
     let subtask = ctx.subtask();
+    let first_group = subtask.key_groups().first;
+    let first_hash = first_group.least_hash(subtask.max_parallelism);
     let notes: [ArrayRef; 7] = [
-        Arc::new(UInt64Array::from(vec![
-            subtask
-                .key_groups()
-                .first
-                .least_hash(
-                    subtask.max_parallelism
-                );
-            rows
-        ])),
+        Arc::new(UInt64Array::from(vec![first_hash; rows])),
         Arc::new(UInt32Array::from(vec![subtask.index as u32; rows])),
         Arc::new(UInt64Array::from(vec![place as u64; rows])),
         Arc::new(UInt8Array::from_iter_values(

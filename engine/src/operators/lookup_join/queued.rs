@@ -51,7 +51,8 @@ pub struct LookupRetrySpec {
     pub max_attempts: u32,
 }
 
-/// Takes changes, gives changes of the same kinds. State: the rows that wait.
+/// Takes changes, gives changes of the same kinds. State: the rows that wait, in their order and not by key, so that it stays in
+/// memory as a whole.
 ///
 /// Asked in turn, a row that is asked for again holds up all behind it. Side by side it holds up those behind it only where
 /// the order is kept. At the end of input all rows that wait for a retry are asked for once more, at once.

@@ -9,6 +9,7 @@ use super::matcher::{KeyMatcher, Partial, Row};
 use super::{CLEAN_UP_GROUPS, MatchOperator, timeout};
 use crate::error::{Error, Result};
 use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::keyed_state::distinct;
 use crate::operators::{Context, DueTime, InputIndex, KeySet, KeyedState};
 use crate::state::{GroupTable, Groups, KEY_HASH_COLUMN, RowSlab, StateSnapshot, key_hashes_of};
 use crate::watermark::event_time_millis;
@@ -25,6 +26,13 @@ impl KeyedState for MatchOperator {
     fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
         let groups: Vec<u32> = (0..self.keys.len() as u32).collect();
         self.tables(&groups)
+    }
+
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        let mut groups = self.waiting.groups();
+        let busy = |group: &u32| !self.matchers[*group as usize].is_idle();
+        groups.extend((0..self.keys.len() as u32).filter(busy));
+        Ok(distinct(Groups::Ids(&groups).gather(self.keys.hashes())))
     }
 
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {

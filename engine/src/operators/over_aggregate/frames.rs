@@ -54,9 +54,10 @@ impl Frames {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        let frames = self.of_group.iter().map(|frame| frame.capacity());
+        // A list has room for about half as many again as it holds.
+        let entries = self.rows.len() * 3 / 2 * size_of::<FrameRow>();
         self.rows.size_bytes()
-            + frames.sum::<usize>() * size_of::<FrameRow>()
+            + entries
             + self.of_group.capacity() * size_of::<VecDeque<FrameRow>>()
     }
 

@@ -10,6 +10,7 @@ use super::frames::{FrameRow, Frames, Place};
 use super::{OverAggregateOperator, OverFrame, functions, new_keys};
 use crate::error::Result;
 use crate::functions::aggregate::{FrameKind, OverScript};
+use crate::operators::keyed_state::distinct;
 use crate::operators::{Context, DueTime, EXPIRY_COLUMN, InputIndex, KeySet, KeyedState};
 use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot, key_hashes_of};
 use crate::watermark::event_time_millis;
@@ -29,7 +30,19 @@ impl KeyedState for OverAggregateOperator {
         self.tables(ctx, groups)
     }
 
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        let here = self.keys.here();
+        Ok(distinct(
+            Groups::Ids(&here).gather(self.keys.table.hashes()),
+        ))
+    }
+
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
+        self.given_rows += snapshot
+            .batches(KEYS)
+            .iter()
+            .map(|rows| rows.num_rows() as u64)
+            .sum::<u64>();
         for batch in snapshot.batches(KEYS) {
             self.load_keys(batch)?;
         }
@@ -58,6 +71,7 @@ impl KeyedState for OverAggregateOperator {
         self.keys = new_keys(&self.spec)?;
         self.frames = Frames::new(self.spec.frame, self.frames.rows.schema().clone());
         self.functions = functions(&self.spec, &self.columns)?;
+        self.measured.set(None);
         self.waiting.clear();
         Ok(())
     }
@@ -75,20 +89,19 @@ impl KeyedState for OverAggregateOperator {
     }
 
     fn due(&self, table: &str, rows: &RecordBatch) -> Vec<i64> {
-        let times = match (table, self.spec.time_column) {
+        let never = || vec![i64::MAX; rows.num_rows()];
+        match (table, self.spec.time_column) {
             (PLANS, _) => self
                 .column(rows, 0)
                 .as_primitive::<Int64Type>()
                 .values()
                 .to_vec(),
-            (WAITING, Some(column)) => {
-                // A row without a time was never taken in.
-                event_time_millis(&self.column(rows, column))
-                    .map_or(Vec::new(), |times| times.to_vec())
-            }
-            _ => vec![i64::MAX; rows.num_rows()],
-        };
-        times
+            (WAITING, Some(column)) => match event_time_millis(&self.column(rows, column)) {
+                Ok(times) => times.to_vec(),
+                Err(_) => never(),
+            },
+            _ => never(),
+        }
     }
 
     fn export_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
@@ -102,6 +115,7 @@ impl KeyedState for OverAggregateOperator {
         self.waiting.remove_groups(&groups)?;
         self.forget(&groups)?;
         self.keys.take_out(&groups);
+        self.measured.set(None);
         if self.keys.taken_out * 2 > self.keys.len() {
             let rest = self.snapshot_keyed(ctx)?;
             self.clear_keyed()?;

@@ -18,6 +18,7 @@ mod keys;
 mod tests;
 mod waiting;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use arrow::array::{
@@ -79,6 +80,10 @@ pub struct OverAggregateOperator {
     functions: OverFunctions,
     waiting: Waiting,
     work: VecDeque<Work>,
+    /// How many rows have gone out.
+    given_rows: u64,
+    /// What the states of functions took when they were measured last, and how many rows had gone out by then.
+    measured: Cell<Option<(usize, u64)>>,
 }
 
 /// What is to be done, in order.
@@ -113,6 +118,8 @@ impl OverAggregateOperator {
             functions,
             waiting: Waiting::new(spec.input.to_arrow()),
             work: VecDeque::new(),
+            given_rows: 0,
+            measured: Cell::new(None),
             columns,
             spec,
         })
@@ -122,8 +129,23 @@ impl OverAggregateOperator {
     pub fn state_bytes(&self) -> usize {
         self.keys.size_bytes()
             + self.frames.size_bytes()
-            + self.functions.size_bytes()
+            + self.function_bytes()
             + self.waiting.size_bytes()
+    }
+
+    /// Bytes of the states of functions. To measure them is to look at each, so that is done once in so many rows.
+    fn function_bytes(&self) -> usize {
+        const BYTES_A_ROW: u64 = 256;
+        let known = self.measured.get().filter(|(bytes, rows)| {
+            let rows_since = self.given_rows - rows;
+            rows_since.saturating_mul(BYTES_A_ROW) <= *bytes as u64
+        });
+        if let Some((bytes, _)) = known {
+            return bytes;
+        }
+        let bytes = self.functions.size_bytes();
+        self.measured.set(Some((bytes, self.given_rows)));
+        bytes
     }
 
     /// The groups of the rows' keys, with room for all that is kept by group. Keys whose time to live is over begin anew.
@@ -166,6 +188,7 @@ impl OverAggregateOperator {
 
     /// The rows, which are sorted by time in each group, with their results.
     fn results(&mut self, rows: &RecordBatch, released: &[WaitingRow]) -> Result<RecordBatch> {
+        self.given_rows += released.len() as u64;
         let arguments: Vec<ArrayRef> = self
             .columns
             .iter()

@@ -519,10 +519,21 @@ fn keys_come_and_go() {
                 clock: !event_time || ttl_ms > 0,
                 bundles: false,
             };
-            suite.check_seeds(seed..seed + 10, || {
+            suite.check_seeds(seed..seed + 9, || {
                 OverAggregateOperator::new(spec.clone()).unwrap()
             });
-            seed += 10;
+            let without_key = Conformance {
+                output_key: &|_| String::new(),
+                ..suite
+            };
+            without_key.check_seeds(seed..seed + 2, || {
+                let spec = OverAggregateSpec {
+                    partition_by: vec![],
+                    ..spec.clone()
+                };
+                OverAggregateOperator::new(spec).unwrap()
+            });
+            seed += 9;
         }
     }
 }

@@ -123,6 +123,12 @@ impl Waiting {
         Ok((self.rows.gather(&ids)?, waiting))
     }
 
+    /// The groups of all rows, one for each.
+    pub(in crate::operators) fn groups(&self) -> Vec<u32> {
+        let rows = self.sorted.iter().chain(&self.fresh);
+        rows.map(|row| row.group).collect()
+    }
+
     /// Forgets the rows of these groups, ascending.
     pub(in crate::operators) fn remove_groups(&mut self, groups: &[u32]) -> Result<()> {
         self.settle();

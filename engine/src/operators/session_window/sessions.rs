@@ -11,6 +11,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Int64Type};
 
 use crate::error::Result;
+use crate::operators::KeySet;
 use crate::state::{GroupTable, Groups, key_hashes_of};
 use crate::types::EventTime;
 use crate::window::WindowClock;
@@ -324,6 +325,30 @@ impl Sessions {
         if self.slots.len() < 1024.max(3 * self.open) {
             return Ok(None);
         }
+        self.renumber().map(Some)
+    }
+
+    /// The open sessions of some keys.
+    pub(super) fn slots_of(&self, keys: &KeySet) -> Vec<u32> {
+        let ids = self.keys.ids_of(keys.iter().copied());
+        let slots = ids.iter().flat_map(|id| &self.by_key[*id as usize]);
+        let mut slots: Vec<u32> = slots.copied().collect();
+        slots.sort_unstable();
+        slots
+    }
+
+    /// Forgets sessions, numbers the others anew and returns their old slots in the order of the new ones.
+    pub(super) fn remove(&mut self, slots: &[u32]) -> Result<Vec<u32>> {
+        for slot in slots {
+            let session = &mut self.slots[*slot as usize];
+            session.open = false;
+            self.open -= 1;
+            self.by_key[session.key as usize].retain(|other| other != slot);
+        }
+        self.renumber()
+    }
+
+    fn renumber(&mut self) -> Result<Vec<u32>> {
         let old = self.open_slots();
         let mut fresh = Sessions::new(self.gap_ms, self.clock, self.key_types.clone())?;
         let of = |field: fn(&Session) -> i64| -> Vec<i64> {
@@ -338,7 +363,7 @@ impl Sessions {
             &of(|session| session.end),
         )?;
         *self = fresh;
-        Ok(Some(old))
+        Ok(old)
     }
 }
 

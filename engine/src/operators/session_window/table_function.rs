@@ -13,7 +13,7 @@ use super::sessions::{LATE, Sessions};
 use super::{SessionInput, Work};
 use crate::error::{Error, Result};
 use crate::operators::window_aggregate::{OUTPUT_ROWS, Window, WindowOutput, pick, window_field};
-use crate::operators::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
+use crate::operators::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
 use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds, Schema};
@@ -161,6 +161,24 @@ impl SessionWindowTableFunctionOperator {
         Ok(())
     }
 
+    fn snapshot_places(&self, slots: &[u32], places: &[Place]) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        if places.is_empty() {
+            snapshot.insert_keyed(TABLE, Vec::new());
+            return Ok(snapshot);
+        }
+        let (rows, kinds) = self.rows.gather(places)?;
+        let kinds = (0..places.len()).map(|row| kinds.get(row) as u16);
+        let arrivals = places.iter().map(|place| place.arrival);
+        let mut columns = self.sessions.columns_of(slots);
+        columns.push(Arc::new(UInt16Array::from_iter_values(kinds)));
+        columns.push(Arc::new(UInt64Array::from_iter_values(arrivals)));
+        columns.extend(rows);
+        let schema = Arc::new(snapshot_schema(&self.input_schema));
+        snapshot.insert_keyed(TABLE, vec![RecordBatch::try_new(schema, columns)?]);
+        Ok(snapshot)
+    }
+
     /// Lets go of closed sessions and of blocks most of whose rows have left.
     fn compact(&mut self) -> Result<()> {
         if self.rows.held == 0 {
@@ -169,16 +187,7 @@ impl SessionWindowTableFunctionOperator {
             self.rows = self.rows.packed(&self.input_schema)?;
         }
         if let Some(old) = self.sessions.compact()? {
-            let mut by_slot = BTreeMap::new();
-            for (new, old) in old.into_iter().enumerate() {
-                by_slot.extend(
-                    self.rows
-                        .by_slot
-                        .remove(&old)
-                        .map(|places| (new as u32, places)),
-                );
-            }
-            self.rows.by_slot = by_slot;
+            self.rows.renumber(old);
         }
         Ok(())
     }
@@ -209,6 +218,16 @@ impl HeldRows {
                 all.sort_unstable();
             }
         }
+    }
+
+    /// Sessions get other slots; `old` are their slots before, in the order of the new ones.
+    fn renumber(&mut self, old: Vec<u32>) {
+        let mut by_slot = BTreeMap::new();
+        for (new, old) in old.into_iter().enumerate() {
+            let places = self.by_slot.remove(&old);
+            by_slot.extend(places.map(|places| (new as u32, places)));
+        }
+        self.by_slot = by_slot;
     }
 
     fn take(&mut self, slot: u32) -> Vec<Place> {
@@ -253,8 +272,21 @@ impl HeldRows {
             .unzip()
     }
 
+    /// The places of some sessions.
+    fn places_of(&self, slots: &[u32]) -> (Vec<u32>, Vec<Place>) {
+        let places = slots
+            .iter()
+            .filter_map(|slot| Some((slot, self.by_slot.get(slot)?)));
+        places
+            .flat_map(|(slot, places)| places.iter().map(|place| (*slot, *place)))
+            .unzip()
+    }
+
     /// The same rows without those that have left.
     fn packed(&self, schema: &SchemaRef) -> Result<HeldRows> {
+        if self.held == 0 {
+            return Ok(HeldRows::default());
+        }
         let (slots, places) = self.places();
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_unstable_by_key(|index| places[*index]);
@@ -336,22 +368,25 @@ impl KeyedState for SessionWindowTableFunctionOperator {
     }
 
     fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
-        let mut snapshot = StateSnapshot::default();
         let (slots, places) = self.rows.places();
-        if places.is_empty() {
-            snapshot.insert_keyed(TABLE, Vec::new());
-            return Ok(snapshot);
+        self.snapshot_places(&slots, &places)
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let (slots, places) = self.rows.places_of(&self.sessions.slots_of(keys));
+        self.snapshot_places(&slots, &places)
+    }
+
+    fn evict_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.export_keyed(ctx, keys)?;
+        let slots = self.sessions.slots_of(keys);
+        if !slots.is_empty() {
+            slots.iter().for_each(|slot| drop(self.rows.take(*slot)));
+            self.rows = self.rows.packed(&self.input_schema)?;
+            let kept = self.sessions.remove(&slots)?;
+            self.rows.renumber(kept);
         }
-        let (rows, kinds) = self.rows.gather(&places)?;
-        let kinds = (0..places.len()).map(|row| kinds.get(row) as u16);
-        let arrivals = places.iter().map(|place| place.arrival);
-        let mut columns = self.sessions.columns_of(&slots);
-        columns.push(Arc::new(UInt16Array::from_iter_values(kinds)));
-        columns.push(Arc::new(UInt64Array::from_iter_values(arrivals)));
-        columns.extend(rows);
-        let schema = Arc::new(snapshot_schema(&self.input_schema));
-        snapshot.insert_keyed(TABLE, vec![RecordBatch::try_new(schema, columns)?]);
-        Ok(snapshot)
+        Ok(gone)
     }
 
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {

@@ -14,7 +14,7 @@ use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
 use crate::operators::window_aggregate::{
     OUTPUT_ROWS, Window, WindowOutput, output_schema, pick, weights,
 };
-use crate::operators::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
+use crate::operators::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
 use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, Schema};
@@ -186,13 +186,20 @@ impl SessionWindowAggregateOperator {
     /// Forgets closed sessions once they are most of what is held.
     fn compact(&mut self) -> Result<()> {
         if let Some(old) = self.sessions.compact()? {
-            let mut states = self.spec.create()?;
-            states.grow(old.len());
-            let new: Vec<u32> = (0..old.len() as u32).collect();
-            states.merge(&self.spec, &new, &self.states.partials(&Groups::Ids(&old))?)?;
-            self.states = states;
+            self.states.keep(&old)?;
         }
         Ok(())
+    }
+
+    fn snapshot_slots(&self, slots: &[u32]) -> Result<StateSnapshot> {
+        let mut columns = self.sessions.columns_of(slots);
+        columns.extend(self.sessions.keys_of(slots)?);
+        let partials = self.states.partials(&Groups::Ids(slots))?;
+        columns.extend(self.spec.state_columns(partials)?);
+        let mut snapshot = StateSnapshot::default();
+        let batch = RecordBatch::try_new(Arc::new(self.snapshot_schema()), columns)?;
+        snapshot.insert_keyed(TABLE, vec![batch]);
+        Ok(snapshot)
     }
 
     fn snapshot_schema(&self) -> ArrowSchema {
@@ -278,15 +285,21 @@ impl KeyedState for SessionWindowAggregateOperator {
     }
 
     fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
-        let slots = self.sessions.open_slots();
-        let mut columns = self.sessions.columns_of(&slots);
-        columns.extend(self.sessions.keys_of(&slots)?);
-        let partials = self.states.partials(&Groups::Ids(&slots))?;
-        columns.extend(self.spec.state_columns(partials)?);
-        let mut snapshot = StateSnapshot::default();
-        let batch = RecordBatch::try_new(Arc::new(self.snapshot_schema()), columns)?;
-        snapshot.insert_keyed(TABLE, vec![batch]);
-        Ok(snapshot)
+        self.snapshot_slots(&self.sessions.open_slots())
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        self.snapshot_slots(&self.sessions.slots_of(keys))
+    }
+
+    fn evict_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let slots = self.sessions.slots_of(keys);
+        let gone = self.snapshot_slots(&slots)?;
+        if !slots.is_empty() {
+            let kept = self.sessions.remove(&slots)?;
+            self.states.keep(&kept)?;
+        }
+        Ok(gone)
     }
 
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {

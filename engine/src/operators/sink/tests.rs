@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::connectors::Committable;
 use crate::operators::test_bench::{batch, rows_text};
 use crate::types::{Field, LogicalType, Schema};
 
@@ -8,6 +9,8 @@ use crate::types::{Field, LogicalType, Schema};
 #[derive(Default)]
 struct MemorySink {
     log: Arc<Mutex<Vec<String>>>,
+    /// What the next commits of a row fail with.
+    failures: Arc<Mutex<Vec<Error>>>,
 }
 
 struct MemoryWriter {
@@ -24,8 +27,17 @@ impl Sink for MemorySink {
     }
 
     fn commit(&self, committables: &[Committable]) -> Result<()> {
-        let rows = committables.iter().map(|c| format!("commit {}", c.0));
-        self.log.lock().unwrap().extend(rows);
+        for committable in committables {
+            let mut failures = self.failures.lock().unwrap();
+            match failures.pop() {
+                Some(error) => return Err(error),
+                None => self
+                    .log
+                    .lock()
+                    .unwrap()
+                    .push(format!("commit {}", committable.note)),
+            }
+        }
         Ok(())
     }
 }
@@ -40,7 +52,7 @@ impl SinkWriter for MemoryWriter {
         Ok(self
             .rows
             .drain(..)
-            .map(|row| Committable(row.into()))
+            .map(|row| Committable::new(row.into()))
             .collect())
     }
 
@@ -61,24 +73,41 @@ struct Bench {
     sink: SinkOperator,
     ctx: Context,
     log: Arc<Mutex<Vec<String>>>,
+    failures: Arc<Mutex<Vec<Error>>>,
 }
 
 fn bench(enforcer: NotNullEnforcer) -> Bench {
     let sink = MemorySink::default();
-    let log = sink.log.clone();
+    let (log, failures) = (sink.log.clone(), sink.failures.clone());
     let spec = SinkSpec {
         not_null: vec![(1, "name".to_string())],
         not_null_enforcer: enforcer,
+        commit_retries: 2,
         ..SinkSpec::AS_THEY_ARE
     };
     Bench {
         sink: SinkOperator::new(Arc::new(sink), Subtask::SINGLE, spec).unwrap(),
         ctx: Context::new(Subtask::SINGLE, Default::default()),
         log,
+        failures,
     }
 }
 
 impl Bench {
+    fn finish(&mut self) {
+        let flow = self.sink.finish(&mut self.ctx, &mut Output::new(false));
+        assert_eq!(flow.unwrap(), Flow::Done);
+    }
+
+    fn try_complete(&mut self, checkpoint: u64) -> Result<()> {
+        self.sink
+            .notify_checkpoint_complete(&mut self.ctx, CheckpointId(checkpoint))
+    }
+
+    fn fail(&self, error: Error, times: usize) {
+        *self.failures.lock().unwrap() = vec![error; times];
+    }
+
     fn write(&mut self, rows: &str) -> Result<()> {
         let (batch, mut out) = (batch(&schema(), rows), Output::new(false));
         let flow = self
@@ -116,8 +145,7 @@ fn rows_are_committed_with_their_checkpoint_and_the_rest_at_the_end() {
     assert!(bench.log().is_empty(), "nothing is visible before");
     bench.complete(1);
     assert_eq!(bench.log(), ["commit \"1, a\""]);
-    let flow = bench.sink.finish(&mut bench.ctx, &mut Output::new(false));
-    assert_eq!(flow.unwrap(), Flow::Done);
+    bench.finish();
     assert!(bench.log().is_empty(), "the job may still fail");
     bench.complete(u64::MAX);
     assert_eq!(bench.log(), ["commit \"2, b\"", "commit \"3, c\""]);
@@ -143,6 +171,109 @@ fn a_restore_commits_what_the_snapshot_holds_then_drops_the_rest() {
     );
     second.complete(3);
     assert!(second.log().is_empty());
+}
+
+#[test]
+fn a_task_that_has_ended_commits_with_the_first_checkpoint_that_holds_its_end() {
+    let mut bench = bench(NotNullEnforcer::Error);
+    bench.write("+I 1, a").unwrap();
+    bench.checkpoint(4);
+    bench.write("+I 2, b").unwrap();
+    bench.finish();
+    let end = bench.checkpoint(u64::MAX);
+    bench.complete(4);
+    assert_eq!(
+        bench.log(),
+        ["commit \"1, a\""],
+        "the rest came behind the barrier"
+    );
+    bench.complete(7);
+    assert_eq!(bench.log(), ["commit \"2, b\""]);
+    bench.complete(u64::MAX);
+    assert!(bench.log().is_empty());
+
+    // Whoever goes on from there never gives a number twice.
+    let mut next = self::bench(NotNullEnforcer::Error);
+    next.sink.restore_state(&mut next.ctx, end).unwrap();
+    assert_eq!(next.log().len(), 3);
+    next.write("+I 3, c").unwrap();
+    next.finish();
+    assert_eq!(next.sink.prepared[0].checkpoint, CheckpointId(6));
+}
+
+#[test]
+fn what_an_aborted_checkpoint_prepared_goes_out_with_the_next_one() {
+    let mut bench = bench(NotNullEnforcer::Error);
+    bench.write("+I 1, a").unwrap();
+    bench.checkpoint(1);
+    bench.write("+I 2, b").unwrap();
+    let second = bench.checkpoint(2);
+    bench.complete(2);
+    assert_eq!(bench.log(), ["commit \"1, a\"", "commit \"2, b\""]);
+    let mut restored = self::bench(NotNullEnforcer::Error);
+    restored
+        .sink
+        .restore_state(&mut restored.ctx, second)
+        .unwrap();
+    assert_eq!(
+        restored.log(),
+        ["commit \"1, a\"", "commit \"2, b\"", "discard"]
+    );
+}
+
+#[test]
+fn a_commit_that_fails_is_tried_again_with_the_next_checkpoints() {
+    let mut bench = bench(NotNullEnforcer::Error);
+    bench.write("+I 1, a\n+I 2, b").unwrap();
+    bench.checkpoint(1);
+    bench.fail(Error::external("the store is away"), 1);
+    bench.complete(1);
+    assert!(bench.log().is_empty());
+    let warnings = bench.ctx.metrics().take_warnings();
+    assert!(warnings[0].contains("checkpoint 1") && warnings[0].contains("the store is away"));
+    bench.write("+I 3, c").unwrap();
+    let second = bench.checkpoint(2);
+    assert_eq!(
+        second.batches(COMMITTABLES)[0].num_rows(),
+        3,
+        "it still owes the first"
+    );
+    bench.complete(2);
+    assert_eq!(bench.log().len(), 3);
+    // The count begins anew; behind the third failure in a row nothing is tolerated.
+    bench.write("+I 4, d").unwrap();
+    bench.checkpoint(3);
+    bench.fail(Error::resource("disk full"), 9);
+    bench.complete(3);
+    bench.complete(4);
+    let error = bench.try_complete(5).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("disk full") && text.contains("3 times in a row"),
+        "{text}"
+    );
+    assert!(text.contains("restoring it commits the rest"), "{text}");
+}
+
+#[test]
+fn a_commit_that_cannot_get_better_fails_at_once_as_does_the_last_one() {
+    let mut bench = bench(NotNullEnforcer::Error);
+    bench.write("+I 1, a").unwrap();
+    bench.checkpoint(1);
+    bench.fail(Error::internal("nonsense"), 1);
+    assert!(bench.try_complete(1).is_err());
+    bench.fail(Error::external("away"), 1);
+    let error = bench.try_complete(u64::MAX).unwrap_err().to_string();
+    assert!(error.contains("the end of the job"), "{error}");
+    assert!(bench.log().is_empty());
+}
+
+#[test]
+fn a_sink_that_owes_nothing_has_no_rows_in_a_checkpoint() {
+    let mut bench = bench(NotNullEnforcer::Error);
+    assert!(!bench.checkpoint(1).has_rows());
+    bench.write("+I 1, a").unwrap();
+    assert!(bench.checkpoint(2).has_rows());
 }
 
 #[test]
@@ -191,3 +322,5 @@ fn a_sink_of_updates_by_key_sees_no_old_rows() {
     ];
     assert_eq!(lines, expected);
 }
+
+mod broker;

@@ -281,6 +281,13 @@ impl RowHistory {
         self.keys.hashes()[key as usize]
     }
 
+    /// The hashes of the primary keys with rows.
+    pub(super) fn hashes(&self) -> Vec<u64> {
+        let keys = (0u32..).zip(&self.lists);
+        let known = keys.filter(|(_, list)| list.first != NONE || list.shown != NONE);
+        known.map(|(key, _)| self.hash(key)).collect()
+    }
+
     /// Bytes held.
     pub(super) fn size_bytes(&self) -> usize {
         let by_row = self.links.capacity() * size_of::<Link>();
@@ -347,7 +354,7 @@ impl RowHistory {
         let (mut rows, mut hashes, mut expiries, mut marks) = (vec![], vec![], vec![], vec![]);
         for key in keys {
             let list = &self.lists[key as usize];
-            if TimeToLive::is_expired(list.expiry, now) {
+            if TimeToLive::is_expired(list.expiry, now) && !list.undecided {
                 continue;
             }
             let unlisted = self.shown(key).filter(|row| !self.is_listed(*row));

@@ -7,8 +7,9 @@
 mod history;
 
 use arrow::array::{AsArray, RecordBatch, UInt32Array};
-use arrow::datatypes::UInt8Type;
+use arrow::datatypes::{Int64Type, UInt8Type};
 
+use super::keyed_state::distinct;
 use super::sink::row_text;
 use super::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, key_hashes};
 use crate::error::{Error, Result};
@@ -393,6 +394,10 @@ impl KeyedState for SinkUpsertMaterializerOperator {
         Ok(snapshot)
     }
 
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        Ok(distinct(self.rows.hashes()))
+    }
+
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
         let undecided = self.rows.restore(snapshot.batches(STATE))?;
         self.undecided.extend(undecided);
@@ -413,6 +418,17 @@ impl KeyedState for SinkUpsertMaterializerOperator {
             true => DueTime::Event,
             false => DueTime::Never,
         }
+    }
+
+    /// What is to be decided about is not forgotten before.
+    fn expiries(&self, _: &str, rows: &RecordBatch) -> Option<Vec<i64>> {
+        let expiries = rows.column(1).as_primitive::<Int64Type>().values();
+        let marks = rows.column(2).as_primitive::<UInt8Type>().values();
+        let expiry = |(expiry, marks): (&i64, &u8)| match marks & UNDECIDED {
+            0 => *expiry,
+            _ => i64::MAX,
+        };
+        Some(expiries.iter().zip(marks).map(expiry).collect())
     }
 
     fn due(&self, _: &str, rows: &RecordBatch) -> Vec<i64> {

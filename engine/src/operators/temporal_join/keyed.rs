@@ -5,8 +5,9 @@ use arrow::array::RecordBatch;
 use super::versions::Versions;
 use super::{LEFT, RIGHT, TemporalJoinOperator};
 use crate::error::Result;
+use crate::operators::keyed_state::distinct;
 use crate::operators::{Context, DueTime, InputIndex, KeySet, KeyedState};
-use crate::state::{StateSnapshot, key_hashes_of};
+use crate::state::{Groups, StateSnapshot, key_hashes_of};
 
 impl KeyedState for TemporalJoinOperator {
     fn key_columns(&self, input: InputIndex) -> &[usize] {
@@ -16,6 +17,11 @@ impl KeyedState for TemporalJoinOperator {
     fn snapshot_keyed(&mut self, _: &Context) -> Result<StateSnapshot> {
         let rows = self.probes.waiting(None);
         self.tables(&rows, 0..self.keys.len() as u32)
+    }
+
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        let live = self.live_keys();
+        Ok(distinct(Groups::Ids(&live).gather(self.keys.hashes())))
     }
 
     fn load_keyed(&mut self, _: &Context, snapshot: &StateSnapshot) -> Result<()> {
@@ -51,7 +57,10 @@ impl KeyedState for TemporalJoinOperator {
     fn due(&self, table: &str, rows: &RecordBatch) -> Vec<i64> {
         match table {
             // A row without a time was never taken in.
-            LEFT => self.probes.times(rows).unwrap_or_default(),
+            LEFT => match self.probes.times(rows) {
+                Ok(times) => times,
+                Err(_) => vec![i64::MAX; rows.num_rows()],
+            },
             _ => Versions::until(rows),
         }
     }

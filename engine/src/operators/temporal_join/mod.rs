@@ -199,19 +199,24 @@ impl TemporalJoinOperator {
         if self.keys.len() < KEYS_KEPT.max(4 * rows) {
             return;
         }
+        let live = self.live_keys();
+        self.keys.keep(&live);
+        self.versions.keep_keys(&live);
+        self.probes
+            .renumber(|key| live.partition_point(|live| *live < key) as u32);
+    }
+
+    /// The keys with rows or versions.
+    fn live_keys(&self) -> Vec<u32> {
         let mut lives = vec![false; self.keys.len()];
         for row in self.probes.rows().ids() {
             lives[self.probes.key(row) as usize] = true;
         }
         let known = (0..self.keys.len() as u32).zip(lives);
-        let live: Vec<u32> = known
+        known
             .filter(|(key, has_rows)| *has_rows || self.versions.has_versions(*key))
             .map(|(key, _)| key)
-            .collect();
-        self.keys.keep(&live);
-        self.versions.keep_keys(&live);
-        self.probes
-            .renumber(|key| live.partition_point(|live| *live < key) as u32);
+            .collect()
     }
 
     /// Left rows beside their versions.

@@ -1,5 +1,7 @@
 //! Taking cold keys out of memory, and putting keys back.
 
+use std::sync::atomic::Ordering;
+
 use arrow::array::RecordBatch;
 
 use super::{Lower, TieredOperator};
@@ -47,6 +49,10 @@ impl TieredOperator {
         let residents = lower.map_or(0, |lower| lower.residents.size_bytes());
         let held = keyed.size_bytes();
         memory.report(held + residents);
+        if let Some(lower) = lower {
+            let hot_bytes = &lower.store.metrics().hot_bytes;
+            hot_bytes.store((held + residents) as u64, Ordering::Relaxed);
+        }
         let none_left = held == 0
             || lower.is_some_and(|lower| lower.residents.are_known() && lower.residents.len() == 0);
         !none_left && memory.excess_bytes() > 0

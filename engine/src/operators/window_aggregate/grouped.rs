@@ -7,6 +7,7 @@ use arrow::datatypes::DataType;
 
 use crate::error::Result;
 use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
+use crate::operators::KeySet;
 use crate::state::{GroupTable, Groups, StateBackend};
 
 /// What all tables of an operator have in common.
@@ -138,6 +139,23 @@ impl GroupedAggregates {
         self.table.resolve(keys, hashes, &mut self.ids)?;
         self.aggregates.grow(self.table.len());
         Ok(())
+    }
+
+    /// The groups of some keys, ascending.
+    pub(crate) fn ids_of(&self, keys: &KeySet) -> Vec<u32> {
+        if keys.len() < self.len() {
+            return self.table.ids_of(keys.iter().copied());
+        }
+        let hashes = self.hashes();
+        (0..self.len() as u32)
+            .filter(|id| keys.contains(&hashes[*id as usize]))
+            .collect()
+    }
+
+    /// Forgets all groups but these, given ascending, which get the numbers of their places here.
+    pub(crate) fn keep(&mut self, ids: &[u32]) -> Result<()> {
+        self.table.keep(ids);
+        self.aggregates.keep(ids)
     }
 
     /// The group of each row of the last fold or merge.

@@ -25,7 +25,7 @@ use arrow::datatypes::SchemaRef;
 use self::slices::{Owner, SliceStore};
 use crate::error::{Error, Result};
 use crate::functions::aggregate::AggregateSetSpec;
-use crate::operators::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output};
+use crate::operators::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
 use crate::planted::{Bug, is_planted};
 use crate::state::{Groups, StateBackend, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId, KeyHashes};
@@ -182,7 +182,7 @@ impl WindowAggregateOperator {
 
     /// Takes the next window that is due, if there is one, and comes back for the others.
     fn fire(&mut self, ctx: &mut Context, time: EventTime) -> Result<()> {
-        match self.store.next_window() {
+        match self.store.next_window()? {
             Some((owner, window)) if self.input.clock.fire_time(window.end) <= time => {
                 let groups = self.store.take(owner, window)?;
                 ctx.keys_changed(groups.hashes());
@@ -193,10 +193,10 @@ impl WindowAggregateOperator {
                     next: 0,
                 });
                 self.work.push_front(Work::Fire(time));
-                Ok(())
             }
             _ => self.store.set_fired(time),
         }
+        Ok(())
     }
 
     fn emit(&mut self, mut emission: Emission, out: &mut Output) -> Result<Flow> {
@@ -382,14 +382,14 @@ impl Operator for WindowAggregateOperator {
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         // Time is state: the watermark is back before the slices. The clock of processing time is that of the writers; of
-        // several the earliest, so that no window is left out.
+        // several the latest: keys of the others are behind, and their states say how far.
         let fired = if self.event_time {
             ctx.watermark()
         } else {
             let fired: Vec<EventTime> = snapshot.json("fired")?;
-            fired.into_iter().min().unwrap_or(EventTime::MIN)
+            fired.into_iter().max().unwrap_or(EventTime::MIN)
         };
-        self.store.begin_at(fired);
+        self.store.set_fired(fired);
         if is_planted(Bug::TimersForgotten) {
             return Ok(());
         }
@@ -427,6 +427,18 @@ impl KeyedState for WindowAggregateOperator {
 
     fn size_bytes(&self) -> usize {
         self.store.size_bytes()
+    }
+
+    fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let mut snapshot = StateSnapshot::default();
+        snapshot.insert_keyed(TABLE, self.store.export(&self.key_names, keys)?);
+        Ok(snapshot)
+    }
+
+    fn evict_keyed(&mut self, ctx: &Context, keys: &KeySet) -> Result<StateSnapshot> {
+        let gone = self.export_keyed(ctx, keys)?;
+        self.store.remove(keys)?;
+        Ok(gone)
     }
 
     fn due_time(&self) -> DueTime {

@@ -13,7 +13,8 @@ use super::grouped::{GroupedAggregates, Grouping, Hashes, KeyedColumns};
 use super::merge_tree::MergeTree;
 use super::rows::{Dealing, Run, SliceKey, deal_by_slice, taken};
 use crate::error::Result;
-use crate::state::{Groups, KEY_HASH_COLUMN, key_hashes_of};
+use crate::operators::KeySet;
+use crate::state::{Groups, KEY_HASH_COLUMN, all_but, key_hashes_of};
 use crate::types::EventTime;
 use crate::window::{SliceAssigner, WindowClock};
 
@@ -148,18 +149,24 @@ impl SliceStore {
         self.assigner.is_none_or(|assigner| assigner.is_tumbling())
     }
 
-    /// The window that fires next, of those with data.
-    pub(crate) fn next_window(&mut self) -> Option<(Owner, Window)> {
-        let mut next = self.next_own_window().map(|window| (Owner::Main, window));
-        for (level, behind) in &mut self.behind {
-            let Some(window) = behind.next_own_window() else {
-                continue;
-            };
-            if next.is_none_or(|(_, next)| window.end < next.end) {
-                next = Some((Owner::Behind(*level), window));
+    /// The window that fires next, of those with data. Keys that are behind come first, and then join the others.
+    pub(crate) fn next_window(&mut self) -> Result<Option<(Owner, Window)>> {
+        let behind = self.behind.iter_mut().filter_map(|(level, behind)| {
+            let window = behind.next_own_window()?;
+            Some((Owner::Behind(*level), window))
+        });
+        if let Some((owner, window)) = behind.min_by_key(|(_, window)| window.end)
+            && self.has_fired(window.end)
+        {
+            return Ok(Some((owner, window)));
+        }
+        for (_, behind) in std::mem::take(&mut self.behind) {
+            for (key, groups) in behind.slices {
+                let (grouping, slice) = self.slice(key, groups.len())?;
+                slice.merge_from(grouping, &groups)?;
             }
         }
-        next
+        Ok(self.next_own_window().map(|window| (Owner::Main, window)))
     }
 
     fn next_own_window(&mut self) -> Option<Window> {
@@ -301,21 +308,9 @@ impl SliceStore {
         }
     }
 
-    /// Time has come to here, and windows have fired before.
-    pub(crate) fn begin_at(&mut self, fired: EventTime) {
+    /// All windows up to this time have fired.
+    pub(crate) fn set_fired(&mut self, fired: EventTime) {
         self.fired = self.fired.max(fired);
-    }
-
-    /// All windows up to this time have fired, also of the keys that were behind.
-    pub(crate) fn set_fired(&mut self, fired: EventTime) -> Result<()> {
-        self.begin_at(fired);
-        for (_, behind) in std::mem::take(&mut self.behind) {
-            for (key, groups) in behind.slices {
-                let (grouping, slice) = self.slice(key, groups.len())?;
-                slice.merge_from(grouping, &groups)?;
-            }
-        }
-        Ok(())
     }
 
     /// Forgets everything but how far windows have fired.
@@ -352,36 +347,66 @@ impl SliceStore {
 
     /// Every state with its slice, for a snapshot. What a cumulative window has fired stands under its first slice.
     pub(crate) fn snapshot(&self, key_names: &[String]) -> Result<Vec<RecordBatch>> {
+        self.snapshot_some(key_names, &|groups| (0..groups.len() as u32).collect())
+    }
+
+    /// The same of some keys.
+    pub(crate) fn export(&self, key_names: &[String], keys: &KeySet) -> Result<Vec<RecordBatch>> {
+        self.snapshot_some(key_names, &|groups| groups.ids_of(keys))
+    }
+
+    /// Forgets the states of some keys.
+    pub(crate) fn remove(&mut self, keys: &KeySet) -> Result<()> {
+        for groups in self.slices.values_mut() {
+            let gone = groups.ids_of(keys);
+            if !gone.is_empty() {
+                groups.keep(&all_but(&gone, groups.len()))?;
+            }
+        }
+        self.slices.retain(|_, groups| groups.len() > 0);
+        self.tree = MergeTree::default();
+        let mut behind = self.behind.values_mut();
+        behind.try_for_each(|behind| behind.remove(keys))
+    }
+
+    fn snapshot_some(
+        &self,
+        key_names: &[String],
+        ids: &dyn Fn(&GroupedAggregates) -> Vec<u32>,
+    ) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
-        for (key, groups) in self.slices.iter().filter(|(_, groups)| groups.len() > 0) {
-            if let Some(next) = self.next_end_of_slice(*key) {
-                batches.push(self.snapshot_of(*key, next, groups, key_names)?);
+        for (key, groups) in &self.slices {
+            let Some(next) = self.next_end_of_slice(*key) else {
+                continue;
+            };
+            let ids = ids(groups);
+            if !ids.is_empty() {
+                batches.push(self.snapshot_of((*key, next), groups, &ids, key_names)?);
             }
         }
         for behind in self.behind.values() {
-            batches.extend(behind.snapshot(key_names)?);
+            batches.extend(behind.snapshot_some(key_names, ids)?);
         }
         Ok(batches)
     }
 
     fn snapshot_of(
         &self,
-        slice: SliceKey,
-        next_window_end: i64,
+        (slice, next_window_end): (SliceKey, i64),
         groups: &GroupedAggregates,
+        ids: &[u32],
         key_names: &[String],
     ) -> Result<RecordBatch> {
-        let length = groups.len();
-        let all = Groups::Range(0..length);
-        let number = |number: i64| Arc::new(Int64Array::from(vec![number; length])) as ArrayRef;
+        let some = Groups::Ids(ids);
+        let number = |number: i64| Arc::new(Int64Array::from(vec![number; ids.len()])) as ArrayRef;
         let mut columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from(groups.hashes().to_vec())),
+            Arc::new(UInt64Array::from(some.gather(groups.hashes()))),
             number(slice.end),
             number(slice.start),
             number(next_window_end),
         ];
-        columns.extend(groups.keys(&all)?);
-        let partials = groups.partials(&all)?;
+        columns.extend(groups.keys(&some)?);
+        let partials = groups.partials(&some)?;
         columns.extend(self.grouping.aggregates.state_columns(partials)?);
         Ok(RecordBatch::try_new(
             Arc::new(self.snapshot_schema(key_names)),

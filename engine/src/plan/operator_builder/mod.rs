@@ -55,6 +55,8 @@ pub(super) struct OperatorBuilder<'a> {
     /// `table.exec.state.ttl`, milliseconds; 0: never.
     state_ttl_ms: u64,
     deduplicate_options: DeduplicateOptions,
+    /// `sink.committer.retries`.
+    commit_retries: u32,
     select_sink: Option<Arc<dyn Sink>>,
 }
 
@@ -98,6 +100,7 @@ impl<'a> OperatorBuilder<'a> {
                 .as_millis() as u64,
             state_ttl_ms: config.duration("table.exec.state.ttl").as_millis() as u64,
             deduplicate_options: DeduplicateOptions::of(config),
+            commit_retries: config.integer("sink.committer.retries").clamp(0, 1 << 30) as u32,
             select_sink,
         })
     }
@@ -565,6 +568,7 @@ impl OperatorBuilder<'_> {
             },
             by_key: by_key.then(|| sink.primary_key()),
             deletes_by_key: !sink.changelog_mode.contains(RowKind::UpdateBefore),
+            commit_retries: self.commit_retries,
         }
     }
 

@@ -262,6 +262,8 @@ fn slices_of_every_type_come_back() {
     for data_type in types() {
         let batch = random_batch(&mut random, &[data_type], 100, 0.3);
         comes_back(&[("t", &[batch.slice(13, 50), batch.slice(70, 9)])]);
+        // Rows that are sorted are not copied first.
+        comes_back(&[("t", &[sorted(&[batch]).slice(13, 50)])]);
     }
 }
 

@@ -205,6 +205,8 @@ fn set_sizes(result: &mut Options, options: &RocksDbOptions, memory: &SharedMemo
     result.set_write_buffer_size(buffer);
     result.set_max_write_buffer_number(2);
     result.set_target_file_size_base(file);
+    // Deeper levels have bigger files, so that few are open whatever the size of the state.
+    result.set_target_file_size_multiplier(2);
     result.set_max_bytes_for_level_base((file * 4).max(buffer as u64 * 4));
 }
 

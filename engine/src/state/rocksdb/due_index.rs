@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn bytes_sort_as_times_and_hashes_do() {
-        let mut entries = vec![
+        let mut entries = [
             (i64::MIN, 3),
             (-1, u64::MAX),
             (0, 0),

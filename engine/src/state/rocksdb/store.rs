@@ -21,7 +21,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Read ahead where all values are read.
 const SCAN_READ_BYTES: usize = 256 << 10;
 /// How many calls share one question to RocksDB for how much it holds.
-const CALLS_A_SIZE: u64 = 64;
+const CALLS_A_SIZE: u64 = 16;
 
 /// The end of values that are not forgotten.
 const NEVER: u8 = 0;

@@ -15,7 +15,7 @@ use rand::{Rng, SeedableRng};
 use super::output::{Output, compare};
 use super::spilling::SimulatedBackend;
 use super::vault::{Vault, Written};
-use super::world::{DyingReader, Launch, World};
+use super::world::{DEATH, DyingReader, Launch, World};
 use crate::checkpoint::SnapshotReader;
 use crate::error::{Error, Result};
 use crate::operators::Output as OperatorOutput;
@@ -258,7 +258,7 @@ impl<'w> Run<'w> {
         let reader = reader.as_ref().map(|reader| reader as &dyn SnapshotReader);
         match self.world.launch(&launch, reader) {
             Ok(job) => self.started(job, &launch, snapshot.as_deref()),
-            Err(error) if dies => {
+            Err(error) if dies && error.to_string().contains(DEATH) => {
                 self.note(format!("it dies while it starts: {error}"));
                 self.happened.deaths_during_restore += 1;
                 self.deaths_left -= 1;

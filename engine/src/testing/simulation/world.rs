@@ -143,6 +143,9 @@ impl Drop for World<'_> {
     }
 }
 
+/// What the error of a call says in which the process dies.
+pub(super) const DEATH: &str = "the process dies here";
+
 /// A snapshot that is read from while the process dies.
 pub(super) struct DyingReader<'s> {
     pub(super) snapshot: &'s dyn SnapshotReader,
@@ -179,7 +182,7 @@ impl SnapshotReader for DyingReader<'_> {
             .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         match left {
             Ok(_) => self.snapshot.read(uid, range, max_parallelism),
-            Err(_) => Err(Error::external("the process dies here")),
+            Err(_) => Err(Error::external(DEATH)),
         }
     }
 
