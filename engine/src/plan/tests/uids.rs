@@ -7,8 +7,8 @@ const TABLES: &[&str] = &[
     "CREATE TABLE t (k STRING, j INT, v BIGINT, w DOUBLE, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND) \
      WITH ('connector' = 'nowhere')",
     "CREATE TABLE u (k STRING, x BIGINT, y STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'nowhere')",
-    "CREATE TABLE a (k STRING, n BIGINT) WITH ('connector' = 'nowhere', 'changelog-mode' = 'upsert')",
-    "CREATE TABLE b (k STRING, n BIGINT) WITH ('connector' = 'nowhere', 'changelog-mode' = 'upsert')",
+    "CREATE TABLE a (k STRING, n BIGINT) WITH ('connector' = 'nowhere', 'changelog-mode' = 'retract')",
+    "CREATE TABLE b (k STRING, n BIGINT) WITH ('connector' = 'nowhere', 'changelog-mode' = 'retract')",
 ];
 
 fn plan_of(sql: &str, options: &[(&str, &str)]) -> ExecPlan {
@@ -70,7 +70,6 @@ fn a_group_aggregation_keeps_its_name_when_aggregates_or_columns_come_and_go() {
             "SELECT key, SUM(v * 2) FROM (SELECT v, k AS key, ts FROM t) GROUP BY key",
             "SELECT * FROM (SELECT k, SUM(v) AS s FROM t GROUP BY k) WHERE s > 10",
             "SELECT k, SUM(v) FILTER (WHERE j > 1) FROM t GROUP BY k",
-            "SELECT k, SUM(v) FROM t /*+ OPTIONS('changelog-mode' = 'insert-only') */ GROUP BY k",
         ],
     );
 }
