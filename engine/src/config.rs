@@ -65,6 +65,45 @@ impl OptionSpec {
 
 const PHASES: OptionType = OptionType::Enum(&["AUTO", "ONE_PHASE", "TWO_PHASE"]);
 
+const RESTART_STRATEGIES: OptionType = OptionType::Enum(&[
+    "none",
+    "off",
+    "disable",
+    "fixed-delay",
+    "fixeddelay",
+    "failure-rate",
+    "failurerate",
+    "exponential-delay",
+    "exponentialdelay",
+]);
+
+/// Keys by which Flink's older versions call an option, and its key now.
+const OLD_KEYS: &[(&str, &str)] = &[
+    ("execution.savepoint.path", "execution.state-recovery.path"),
+    (
+        "execution.savepoint.ignore-unclaimed-state",
+        "execution.state-recovery.ignore-unclaimed-state",
+    ),
+    (
+        "execution.savepoint-restore-mode",
+        "execution.state-recovery.claim-mode",
+    ),
+    ("restart-strategy", "restart-strategy.type"),
+    ("state.checkpoints.dir", "execution.checkpointing.dir"),
+    (
+        "state.checkpoints.num-retained",
+        "execution.checkpointing.num-retained",
+    ),
+    (
+        "state.backend.incremental",
+        "execution.checkpointing.incremental",
+    ),
+    (
+        "state.savepoints.dir",
+        "execution.checkpointing.savepoint-dir",
+    ),
+];
+
 /// The options of a session: what `SET 'key' = 'value'` and `-D key=value` accept.
 pub const SESSION_OPTIONS: &[OptionSpec] = &[
     OptionSpec::new(
@@ -337,7 +376,58 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "execution.checkpointing.dir",
         OptionType::Text,
         None,
-        "The directory of the checkpoints, a path or `file://` URL.",
+        "The directory of the checkpoints, a path or the URL of one in an object store (`s3://`, `gs://`, `az://`); each job its own.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.mode",
+        OptionType::Enum(&[
+            "EXACTLY_ONCE",
+            "AT_LEAST_ONCE",
+            "exactly_once",
+            "at_least_once",
+        ]),
+        Some("EXACTLY_ONCE"),
+        "Whether a row counts once after a restore, or may count twice so that no channel waits for another at a barrier.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.min-pause",
+        OptionType::Duration,
+        Some("0 ms"),
+        "The least time between the end of a checkpoint and the start of the next.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.timeout",
+        OptionType::Duration,
+        Some("10 min"),
+        "After so long a checkpoint that is not complete has failed.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.tolerable-failed-checkpoints",
+        OptionType::Integer,
+        Some("0"),
+        "How many checkpoints in a row may fail before the job does.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.max-concurrent-checkpoints",
+        OptionType::Integer,
+        Some("1"),
+        "How many checkpoints run at a time: only one.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.externalized-checkpoint-retention",
+        OptionType::Enum(&[
+            "NO_EXTERNALIZED_CHECKPOINTS",
+            "DELETE_ON_CANCELLATION",
+            "RETAIN_ON_CANCELLATION",
+        ]),
+        Some("NO_EXTERNALIZED_CHECKPOINTS"),
+        "What becomes of the checkpoints when the job fails for good or is cancelled: they go, they stay if it fails, they stay. Of a job that finished the last one stays; those of a process that is killed stay all.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.checkpoints-after-tasks-finish",
+        OptionType::Boolean,
+        Some("true"),
+        "Whether there are checkpoints once some tasks have read all their input, and one at the end of the job.",
     ),
     OptionSpec::new(
         "execution.checkpointing.num-retained",
@@ -349,13 +439,97 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "execution.state-recovery.path",
         OptionType::Text,
         None,
-        "A checkpoint to start from: its directory, or the directory above it for the latest.",
+        "What to start from: the directory of a checkpoint, the one above it for the latest, or a savepoint.",
+    ),
+    OptionSpec::new(
+        "execution.state-recovery.claim-mode",
+        OptionType::Enum(&["NO_CLAIM", "CLAIM", "no_claim", "claim"]),
+        Some("NO_CLAIM"),
+        "Whose the checkpoint of `execution.state-recovery.path` is: NO_CLAIM, the user's: it is never deleted and the first checkpoint refers to none of its files; CLAIM, the job's: it is deleted when newer ones have taken its place.",
     ),
     OptionSpec::new(
         "execution.state-recovery.ignore-unclaimed-state",
         OptionType::Boolean,
         Some("false"),
-        "Whether a restore may lose state that no operator of the job takes up; without it such a restore is refused.",
+        "Whether state of `execution.state-recovery.path` that no operator of the job takes up may be dropped; else the job does not start.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.savepoint-dir",
+        OptionType::Text,
+        None,
+        "Where savepoints go for which no directory is given.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.type",
+        RESTART_STRATEGIES,
+        None,
+        "Whether and when a failed job starts again; without it exponential-delay where there are checkpoints, else none.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.fixed-delay.attempts",
+        OptionType::Integer,
+        Some("1"),
+        "With fixed-delay: how often the job is started again before it fails.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.fixed-delay.delay",
+        OptionType::Duration,
+        Some("1 s"),
+        "With fixed-delay: the time before each restart.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        OptionType::Integer,
+        Some("1"),
+        "With failure-rate: the job fails when more failures than these fall into the interval.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.failure-rate.failure-rate-interval",
+        OptionType::Duration,
+        Some("1 min"),
+        "With failure-rate: that interval.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.failure-rate.delay",
+        OptionType::Duration,
+        Some("1 s"),
+        "With failure-rate: the time before each restart.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.initial-backoff",
+        OptionType::Duration,
+        Some("1 s"),
+        "With exponential-delay: the time before the first restart.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.max-backoff",
+        OptionType::Duration,
+        Some("1 min"),
+        "With exponential-delay: the longest time before a restart.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.backoff-multiplier",
+        OptionType::Double,
+        Some("1.5"),
+        "With exponential-delay: by what the time grows with each failure.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.reset-backoff-threshold",
+        OptionType::Duration,
+        Some("1 h"),
+        "With exponential-delay: after so long without a failure the time is the first one again.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.jitter-factor",
+        OptionType::Double,
+        Some("0.1"),
+        "With exponential-delay: the share of the time that chance adds or takes.",
+    ),
+    OptionSpec::new(
+        "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+        OptionType::Text,
+        Some("infinite"),
+        "With exponential-delay: how often the job is started again before it fails; the count starts over with the time.",
     ),
     OptionSpec::new(
         "volley.batch.rows",
@@ -438,6 +612,7 @@ pub struct SessionConfig {
 impl SessionConfig {
     /// Sets an option after checking its key and the form of its value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let key = current_key(key);
         let options = BTreeMap::from([(key.to_string(), value.to_string())]);
         check_options(&options, SESSION_OPTIONS, "the session")?;
         if key == "table.local-time-zone" {
@@ -450,7 +625,7 @@ impl SessionConfig {
 
     /// Takes an option back to its default.
     pub fn reset(&mut self, key: &str) {
-        self.values.remove(key);
+        self.values.remove(current_key(key));
     }
 
     /// What was set, in key order.
@@ -475,6 +650,13 @@ impl SessionConfig {
 
     /// The value of an integer option with a default.
     pub fn integer(&self, key: &str) -> i64 {
+        self.get(key)
+            .and_then(|text| text.parse().ok())
+            .expect("checked when it was set; defaults are numbers")
+    }
+
+    /// The value of a DOUBLE option with a default.
+    pub fn double(&self, key: &str) -> f64 {
         self.get(key)
             .and_then(|text| text.parse().ok())
             .expect("checked when it was set; defaults are numbers")
@@ -551,6 +733,17 @@ const RANGES: &[(&str, i64, i64)] = &[
         i32::MAX as i64,
     ),
     ("execution.checkpointing.num-retained", 1, i64::MAX),
+    (
+        "execution.checkpointing.tolerable-failed-checkpoints",
+        0,
+        i64::MAX,
+    ),
+    ("restart-strategy.fixed-delay.attempts", 0, i64::MAX),
+    (
+        "restart-strategy.failure-rate.max-failures-per-interval",
+        1,
+        i64::MAX,
+    ),
 ];
 
 fn check_range(key: &str, value: &str) -> Result<()> {
@@ -567,6 +760,11 @@ fn check_range(key: &str, value: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+fn current_key(key: &str) -> &str {
+    let renamed = OLD_KEYS.iter().find(|(old, _)| *old == key);
+    renamed.map_or(key, |(_, current)| current)
 }
 
 fn spec(key: &str) -> &'static OptionSpec {

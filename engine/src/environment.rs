@@ -7,12 +7,15 @@ use arrow::array::RecordBatch;
 use crate::checkpoint::open_snapshot;
 use crate::checkpoint::upgrade::UpgradeReport;
 use crate::config::SessionConfig;
-use crate::connectors::collect::{CollectSink, Collector};
+use crate::connectors::collect::{CollectSink, Collector, Delivery};
 use crate::connectors::{ConnectorRegistry, Sink, standard_registry};
 use crate::error::{Error, Result};
 use crate::plan::logical::{Statement, TableSpec};
 use crate::plan::{ExecPlan, build_graph, explain, plan_statement};
-use crate::runtime::{Clock, Job, JobGraph, JobOptions, SystemClock, explain_upgrade};
+use crate::runtime::{
+    CheckpointRetention, Clock, JobGraph, JobId, JobOptions, RestartStrategy, Supervisor,
+    SystemClock, explain_upgrade,
+};
 use crate::sql::{Session, StatementResult};
 use crate::types::Schema;
 
@@ -39,6 +42,7 @@ pub enum ExecutionResult {
 }
 
 /// A planned INSERT, statement set or SELECT.
+#[derive(Clone)]
 pub struct PreparedJob {
     plan: ExecPlan,
     config: SessionConfig,
@@ -144,6 +148,13 @@ fn check_parallelism(config: &SessionConfig) -> Result<()> {
     .hint("set 'pipeline.max-parallelism' too; it cannot change once a job has checkpoints"))
 }
 
+/// An id that no other job has.
+fn new_job_id() -> JobId {
+    use std::hash::{BuildHasher, RandomState};
+    let random = || u128::from(RandomState::new().hash_one(std::process::id()));
+    JobId(random() << 64 | random())
+}
+
 impl PreparedJob {
     /// The columns of a SELECT; `None` for INSERTs.
     pub fn select_schema(&self) -> Option<&Schema> {
@@ -184,20 +195,49 @@ impl PreparedJob {
         let nobody = self
             .select
             .as_ref()
-            .map(|_| Arc::new(CollectSink(nobody)) as Arc<dyn Sink>);
+            .map(|_| Arc::new(CollectSink::new(nobody, Delivery::AtOnce)) as Arc<dyn Sink>);
         let graph = self.graph(nobody)?;
         let snapshot = open_snapshot(path)?;
         explain_upgrade(&graph, &*snapshot)
     }
 
-    /// Deploys the job on this machine; a SELECT's rows go to `collector`.
-    pub fn deploy(&self, collector: Option<Collector>) -> Result<Job> {
-        let sink = collector.map(|collector| Arc::new(CollectSink(collector)) as Arc<dyn Sink>);
+    /// Deploys the job on this machine, as its options say; a SELECT's rows go to `collector`.
+    pub fn deploy(&self, collector: Option<Collector>) -> Result<Supervisor> {
+        self.deploy_with(collector, JobOptions::from_config(&self.config)?)
+    }
+
+    /// As [`PreparedJob::deploy`], going on from the newest complete checkpoint in `execution.checkpointing.dir` where there is one.
+    /// Who starts jobs so will do it again: checkpoints stay however the job ends, unless an option says otherwise.
+    pub fn resume(&self, collector: Option<Collector>) -> Result<Supervisor> {
+        const RETENTION: &str = "execution.checkpointing.externalized-checkpoint-retention";
+        let mut options = JobOptions::from_config(&self.config)?;
+        options.restore.resume = true;
+        if self.config.explicit().all(|(key, _)| key != RETENTION) {
+            options.checkpoints.retention = CheckpointRetention::RetainOnCancellation;
+        }
+        self.deploy_with(collector, options)
+    }
+
+    fn deploy_with(
+        &self,
+        collector: Option<Collector>,
+        mut options: JobOptions,
+    ) -> Result<Supervisor> {
+        let delivery = match options.checkpoints.is_on() {
+            true => Delivery::WithCheckpoints,
+            false => Delivery::AtOnce,
+        };
+        if collector.is_some() && delivery == Delivery::AtOnce {
+            // Rows that were given cannot be taken back.
+            options.restart_strategy = RestartStrategy::None;
+        }
+        let sink = collector.map(|collector| CollectSink::new(collector, delivery));
+        let job = self.clone();
+        let graph = move || {
+            let sink = sink.clone().map(|sink| Arc::new(sink) as Arc<dyn Sink>);
+            job.graph(sink)
+        };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        Job::new(
-            self.graph(sink)?,
-            JobOptions::from_config(&self.config)?,
-            clock,
-        )
+        Supervisor::new(Box::new(graph), options, clock, new_job_id())
     }
 }

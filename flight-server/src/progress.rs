@@ -38,7 +38,8 @@ impl ProgressLine {
         if !self.enabled || since.elapsed() < INTERVAL {
             return;
         }
-        let rate = (progress.rows - rows_before) as f64 / since.elapsed().as_secs_f64();
+        // A job that was restarted counts anew.
+        let rate = progress.rows.saturating_sub(rows_before) as f64 / since.elapsed().as_secs_f64();
         self.shown = Some((Instant::now(), progress.rows));
         let text = format!(
             "{} rows | {} rows/s | watermark {} | {} late",
@@ -49,6 +50,11 @@ impl ProgressLine {
         );
         let _ = write!(std::io::stderr(), "\r\x1b[2K{text}");
         let _ = std::io::stderr().flush();
+    }
+
+    /// Whether a person looks.
+    pub(crate) fn is_shown(&self) -> bool {
+        self.enabled
     }
 
     /// Takes the line away.

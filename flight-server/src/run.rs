@@ -1,16 +1,19 @@
 //! `volley run`: the statements of a script, one after the other.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
-use volley::runtime::JobOutcome;
+use volley::runtime::{JobEvent, JobOutcome, Supervisor};
 use volley::sql::{ScriptStatement, split_script};
 use volley::{Error, Result};
 
 use crate::display::{ResultPrinter, print_rows};
+use crate::endpoint::Endpoint;
 use crate::progress::ProgressLine;
 
 /// What `volley run` is told.
@@ -21,6 +24,14 @@ pub(crate) struct RunArguments {
     /// Sets an option before the script starts; the script's own SET wins.
     #[arg(short = 'D', value_name = "KEY=VALUE")]
     options: Vec<String>,
+    /// Goes on from the newest complete checkpoint in 'execution.checkpointing.dir'; where there is none, starts as without it.
+    /// What a service that is started again after a crash needs.
+    #[arg(long)]
+    resume: bool,
+    /// Starts a changed query from a checkpoint or savepoint although it takes up only a part of the state there; the rest is
+    /// dropped. The same as -D execution.state-recovery.ignore-unclaimed-state=true.
+    #[arg(long)]
+    allow_dropped_state: bool,
 }
 
 /// The exit code of a run that Ctrl-C stopped.
@@ -29,7 +40,7 @@ const INTERRUPTED: u8 = 130;
 /// Runs the script and gives the exit code.
 pub(crate) fn run(arguments: &RunArguments) -> u8 {
     match run_script(arguments) {
-        Ok(JobOutcome::Finished) => 0,
+        Ok(JobOutcome::Finished | JobOutcome::Stopped) => 0,
         Ok(JobOutcome::Cancelled) => INTERRUPTED,
         // Who read the output has seen enough.
         Err(error) if error.is_broken_pipe() => 0,
@@ -54,13 +65,20 @@ fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
             .ok_or_else(|| Error::user(format!("-D {option}: write -D key=value")))?;
         environment.set(key.trim(), value.trim())?;
     }
+    if arguments.allow_dropped_state {
+        environment.set("execution.state-recovery.ignore-unclaimed-state", "true")?;
+    }
+    let runner = Runner {
+        interrupted,
+        resume: arguments.resume,
+    };
     for statement in
         split_script(text).map_err(|error| error.with_sql(text).context(format!("in {name}")))?
     {
-        let outcome = run_statement(&mut environment, &statement, &interrupted);
+        let outcome = run_statement(&mut environment, &statement, &runner);
         let outcome = outcome
             .map_err(|error| error.shifted(statement.start).context(format!("in {name}")))?;
-        if outcome == JobOutcome::Cancelled {
+        if outcome != JobOutcome::Finished {
             return Ok(outcome);
         }
     }
@@ -70,7 +88,7 @@ fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
 fn run_statement(
     environment: &mut TableEnvironment,
     statement: &ScriptStatement,
-    interrupted: &Interrupts,
+    runner: &Runner,
 ) -> Result<JobOutcome> {
     match environment.execute(&statement.text)? {
         ExecutionResult::Done => Ok(JobOutcome::Finished),
@@ -80,7 +98,7 @@ fn run_statement(
         }
         ExecutionResult::Explained(text) => print_text(&text).map(|()| JobOutcome::Finished),
         ExecutionResult::Job(job) => {
-            run_job(&job, interrupted).map_err(|error| error.with_sql(&statement.text))
+            run_job(&job, statement, runner).map_err(|error| error.with_sql(&statement.text))
         }
     }
 }
@@ -90,7 +108,13 @@ fn print_text(text: &str) -> Result<()> {
     Ok(())
 }
 
-fn run_job(job: &PreparedJob, interrupted: &Interrupts) -> Result<JobOutcome> {
+/// How the jobs of a script are run.
+struct Runner {
+    interrupted: Interrupts,
+    resume: bool,
+}
+
+fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> Result<JobOutcome> {
     let printer = job
         .select_schema()
         .map(|schema| ResultPrinter::new(schema, job.time_zone()))
@@ -99,26 +123,76 @@ fn run_job(job: &PreparedJob, interrupted: &Interrupts) -> Result<JobOutcome> {
     let collector = printer.clone().map(|printer| {
         Arc::new(move |batch: &_| printer.print(batch)) as volley::connectors::collect::Collector
     });
-    let running = job.deploy(collector)?;
-    interrupted.stop_on(running.cancel_flag());
-    let mut line = ProgressLine::new(job.config().get("volley.progress").unwrap_or("auto"));
-    let outcome = running.run(&mut |metrics, progress| {
+    let running = match runner.resume {
+        true => job.resume(collector)?,
+        false => job.deploy(collector)?,
+    };
+    runner.interrupted.stop_on(running.cancel_flag());
+    let mode = job.config().get("volley.progress").unwrap_or("auto");
+    let line = Rc::new(RefCell::new(ProgressLine::new(mode)));
+    let (status, endpoint) = (running.status(), open_endpoint(&running, &line));
+    let outcome = announced(running, statement, &line).run(&mut |metrics, progress| {
+        let mut line = line.borrow_mut();
         line.show(&progress);
         for warning in metrics.new_warnings() {
             line.clear();
             line.note(&warning);
         }
     });
+    let line = line.borrow();
     line.clear();
+    drop(endpoint);
     let outcome = outcome?;
     if let Some(printer) = printer {
         printer.finish()?;
     }
-    if outcome == JobOutcome::Cancelled && job.select_schema().is_none() {
-        line.note("stopped before the end: what sinks wrote since the last checkpoint stays invisible (see 'execution.checkpointing.interval')");
+    match (outcome, status.overview().savepoint) {
+        (JobOutcome::Stopped, Some(savepoint)) => line.note(&format!("stopped with the savepoint {savepoint}")),
+        (JobOutcome::Cancelled, _) if job.select_schema().is_none() => line.note("stopped before the end: what sinks wrote since the last checkpoint stays invisible (see 'execution.checkpointing.interval')"),
+        _ => {}
     }
     line.summary(outcome);
     Ok(outcome)
+}
+
+/// The door for other commands. A job runs without it, too.
+fn open_endpoint(job: &Supervisor, line: &RefCell<ProgressLine>) -> Option<Endpoint> {
+    let endpoint = Endpoint::open(job.status(), job.control());
+    let because = |error| format!("volley list does not know this job: {error}");
+    endpoint
+        .map_err(|error| line.borrow().note(&because(error)))
+        .ok()
+}
+
+/// A job that says what happens to it: always where it concerns checkpoints, else where a person looks.
+fn announced(
+    job: Supervisor,
+    statement: &ScriptStatement,
+    line: &Rc<RefCell<ProgressLine>>,
+) -> Supervisor {
+    let (line, statement) = (line.clone(), statement.clone());
+    job.on_event(move |event| {
+        let line = line.borrow();
+        let matters = match event {
+            JobEvent::Started(started) => started.checkpoints.is_some() || started.origin.is_some(),
+            _ => true,
+        };
+        if matters || line.is_shown() {
+            line.clear();
+            line.note(&located(event, &statement).to_string());
+        }
+    })
+}
+
+/// The event with the place in the script.
+fn located(event: &JobEvent, statement: &ScriptStatement) -> JobEvent {
+    match event.clone() {
+        JobEvent::Failed { error, restart_in } => JobEvent::Failed {
+            error: error.with_sql(&statement.text).shifted(statement.start),
+            restart_in,
+        },
+        other => other,
+    }
 }
 
 /// Ctrl-C sets the cancel flag of the job that runs; a second one ends the process.

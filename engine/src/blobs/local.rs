@@ -37,7 +37,7 @@ impl LocalBlobs {
     fn unfinished(&self, file: &Path) -> Result<PathBuf> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let directory = file.parent().unwrap_or(&self.root);
-        fs::create_dir_all(directory).map_err(|error| cannot("create", directory, &error))?;
+        create_directories(directory)?;
         let name = file.file_name().and_then(|name| name.to_str());
         let process = std::process::id();
         Ok(directory.join(format!(
@@ -159,6 +159,23 @@ impl BlobStore for LocalBlobs {
         rename(&beside, &file)
     }
 
+    fn clear_unfinished(&self, prefix: &str) -> Result<()> {
+        let directory = self.root.join(prefix);
+        let Ok(entries) = fs::read_dir(&directory) else {
+            return Ok(());
+        };
+        for entry in entries.flatten() {
+            let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
+            if is_unfinished {
+                fs::remove_file(entry.path())
+                    .map_err(|error| cannot("remove", &entry.path(), &error))?;
+            }
+        }
+        // An empty directory is no blob.
+        let _ = fs::remove_dir(&directory);
+        Ok(())
+    }
+
     fn abort_upload(&self, upload: &Upload) -> Result<()> {
         match fs::remove_file(&upload.id) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -195,6 +212,16 @@ fn walk(root: &Path, directory: &Path, found: &mut Vec<BlobInfo>) -> Result<()> 
     Ok(())
 }
 
+/// Makes a directory and those above it so that they survive a crash.
+fn create_directories(directory: &Path) -> Result<()> {
+    let missing: Vec<&Path> = directory
+        .ancestors()
+        .take_while(|directory| !directory.as_os_str().is_empty() && !directory.exists())
+        .collect();
+    fs::create_dir_all(directory).map_err(|error| cannot("create", directory, &error))?;
+    missing.into_iter().try_for_each(sync_directory)
+}
+
 fn remove_empty_directories(root: &Path, file: &Path) {
     let mut directory = file.parent();
     while let Some(empty) = directory.filter(|directory| *directory != root) {
@@ -212,8 +239,10 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
 
 /// A new name is durable once its directory is.
 fn sync_directory(file: &Path) -> Result<()> {
-    let Some(directory) = file.parent() else {
-        return Ok(());
+    let directory = match file.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        Some(_) => Path::new("."),
+        None => return Ok(()),
     };
     fs::File::open(directory)
         .and_then(|open| open.sync_all())

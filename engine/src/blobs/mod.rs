@@ -54,6 +54,18 @@ pub trait BlobStore: Send + Sync + std::fmt::Debug {
     /// Drops an upload; one that is completed or dropped already is no error.
     fn abort_upload(&self, upload: &Upload) -> Result<()>;
 
+    /// Whether there are uploads in parts at all.
+    fn has_uploads(&self) -> bool {
+        true
+    }
+
+    /// Removes what writes that never completed have left below a prefix, where the store does not do that by itself. Nobody may be
+    /// writing there.
+    fn clear_unfinished(&self, prefix: &str) -> Result<()> {
+        let _ = prefix;
+        Ok(())
+    }
+
     /// The least size of every part but the last.
     fn least_part_bytes(&self) -> usize {
         0

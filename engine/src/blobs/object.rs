@@ -305,6 +305,10 @@ impl BlobStore for ObjectBlobs {
         }
     }
 
+    fn has_uploads(&self) -> bool {
+        self.uploads.is_some()
+    }
+
     fn least_part_bytes(&self) -> usize {
         5 << 20
     }

@@ -1,36 +1,266 @@
-//! What a checkpoint on disk consists of: one JSON file, written last, that names every other file.
+//! What a checkpoint on disk consists of: one JSON file, written last, that names every other file and all that is in it.
+//!
+//! The file carries its own checksum: xxh3-64 of its bytes with the digits of the checksum as zeros. Fields that this build does not
+//! know are passed over.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
-use crate::state::TableScope;
+use super::change::KeySpan;
+use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
 
-/// The manifest of a checkpoint; `manifest.json` in its directory.
+/// The name of the file in the checkpoint's directory.
+pub(super) const MANIFEST: &str = "manifest.json";
+
+const VERSION: u64 = 2;
+const NO_CHECKSUM: &str = "0000000000000000";
+const CHECKSUM_KEY: &str = "\"checksum\": \"";
+
+/// The manifest of a checkpoint; `chk-<id>/manifest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The version of this layout: 1.
-    pub version: u32,
+    /// Of this file; see the module.
+    checksum: String,
+    /// The version of this layout: 2.
+    pub version: u64,
     /// Which checkpoint.
     pub checkpoint: CheckpointId,
     /// The job's name.
     pub job: String,
     /// `pipeline.max-parallelism`: the number of key groups, which a restore must keep.
     pub max_parallelism: u16,
-    /// Tables by operator id and name.
-    pub operators: BTreeMap<String, BTreeMap<String, ManifestTable>>,
+    /// The lengths of the files in which the pieces lie, by path below the directory of all checkpoints.
+    pub files: BTreeMap<String, u64>,
+    /// The operators by stable id.
+    pub operators: BTreeMap<String, OperatorManifest>,
 }
 
-/// One table of state: an Arrow IPC file.
+/// The state of one operator.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorManifest {
+    /// Its name, for people.
+    #[serde(default)]
+    pub name: String,
+    /// Its operator-scope tables.
+    #[serde(default)]
+    pub tables: BTreeMap<String, Piece>,
+    /// Its keyed state, oldest first: a later segment replaces earlier ones key by key.
+    #[serde(default)]
+    pub segments: Vec<Segment>,
+}
+
+/// Rows of some keys, which replace what earlier segments hold of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ManifestTable {
-    /// Its path within the checkpoint's directory; `None` for a table without a batch.
-    pub file: Option<String>,
-    /// Length of the file in bytes.
+pub struct Segment {
+    /// The latest checkpoint that it is of.
+    pub checkpoint: CheckpointId,
+    /// The spans of keys for which it holds everything; the others it speaks for are listed in its buckets.
+    #[serde(default)]
+    pub whole: Vec<KeySpan>,
+    /// Its length over all pieces.
     pub bytes: u64,
-    /// xxh3-64 of the file, in hexadecimal.
+    /// Its pieces, in the order of keys; nothing where it has no bucket.
+    pub buckets: Vec<Bucket>,
+}
+
+/// The part of a segment in one span of keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Which keys.
+    #[serde(flatten)]
+    pub span: KeySpan,
+    /// The hashes of the keys it speaks for beyond the segment's spans: ascending, 8 bytes each, little-endian.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Piece>,
+    /// The rows by table.
+    pub tables: BTreeMap<String, Piece>,
+}
+
+/// A run of bytes in a file: an Arrow IPC stream, or hashes of keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The file, by its path below the directory of all checkpoints.
+    pub file: String,
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// xxh3-64 of it, in hexadecimal.
     pub checksum: String,
-    /// How its rows are dealt.
-    pub scope: TableScope,
+    /// Rows, or hashes, in it.
+    pub rows: u64,
+}
+
+impl Piece {
+    /// Where it ends.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.bytes)
+    }
+}
+
+impl Segment {
+    /// Whether nothing below it counts.
+    pub fn is_base(&self) -> bool {
+        self.whole.contains(&KeySpan::ALL)
+    }
+
+    /// Rows of all tables.
+    pub fn rows(&self) -> u64 {
+        let tables = self
+            .buckets
+            .iter()
+            .flat_map(|bucket| bucket.tables.values());
+        tables.map(|piece| piece.rows).sum()
+    }
+
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.buckets
+            .iter()
+            .flat_map(|bucket| bucket.keys.iter().chain(bucket.tables.values()))
+    }
+}
+
+impl OperatorManifest {
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        let segments = self.segments.iter().flat_map(Segment::pieces);
+        self.tables.values().chain(segments)
+    }
+}
+
+impl Manifest {
+    pub(super) fn new(
+        checkpoint: CheckpointId,
+        job: &str,
+        max_parallelism: u16,
+        operators: BTreeMap<String, OperatorManifest>,
+    ) -> Self {
+        Manifest {
+            checksum: NO_CHECKSUM.to_string(),
+            version: VERSION,
+            checkpoint,
+            job: job.to_string(),
+            max_parallelism,
+            files: BTreeMap::new(),
+            operators,
+        }
+    }
+
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.operators.values().flat_map(OperatorManifest::pieces)
+    }
+
+    /// Bytes of all pieces.
+    pub fn full_bytes(&self) -> u64 {
+        self.pieces().map(|piece| piece.bytes).sum()
+    }
+
+    pub(super) fn to_json(&self) -> Result<Vec<u8>> {
+        let mut text = serde_json::to_vec_pretty(self).map_err(|error| {
+            Error::internal(format!("the manifest does not serialise: {error}"))
+        })?;
+        let at = checksum_at(&text)
+            .ok_or_else(|| Error::internal("the manifest has no place for its checksum"))?;
+        let digits = format!("{:016x}", xxh3_64(&text));
+        text[at..at + digits.len()].copy_from_slice(digits.as_bytes());
+        Ok(text)
+    }
+
+    /// The manifest that [`Manifest::to_json`] wrote; else what is wrong with it.
+    pub(super) fn from_json(text: &[u8]) -> Result<Self, ManifestFault> {
+        let damaged = |what: String| ManifestFault::Damaged(what);
+        let value: serde_json::Value = serde_json::from_slice(text)
+            .map_err(|error| damaged(format!("is no JSON: {error}")))?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(VERSION) => {}
+            Some(other) => return Err(ManifestFault::OtherVersion(other)),
+            None => return Err(damaged("has no version".to_string())),
+        }
+        let at = checksum_at(text).ok_or_else(|| damaged("has no checksum".to_string()))?;
+        let mut blank = text.to_vec();
+        blank[at..at + NO_CHECKSUM.len()].copy_from_slice(NO_CHECKSUM.as_bytes());
+        if format!("{:016x}", xxh3_64(&blank)).as_bytes() != &text[at..at + NO_CHECKSUM.len()] {
+            return Err(damaged("does not have the checksum it names".to_string()));
+        }
+        serde_json::from_slice(text).map_err(|error| damaged(format!("cannot be read: {error}")))
+    }
+}
+
+/// Why a manifest is of no use.
+#[derive(Debug)]
+pub(super) enum ManifestFault {
+    /// Its bytes are not those that were written.
+    Damaged(String),
+    /// Another build wrote it.
+    OtherVersion(u64),
+}
+
+impl ManifestFault {
+    pub(super) fn into_error(self, file: &str) -> Error {
+        match self {
+            ManifestFault::Damaged(what) => {
+                Error::external(format!("{file} is damaged: it {what}"))
+                    .hint("restore an older checkpoint")
+            }
+            ManifestFault::OtherVersion(version) => Error::user(format!(
+                "{file} has layout version {version}; this build reads version {VERSION}"
+            ))
+            .hint("restore it with the version of Volley that wrote it, or take a savepoint there"),
+        }
+    }
+}
+
+/// Where the digits of the checksum begin.
+fn checksum_at(text: &[u8]) -> Option<usize> {
+    let at = memchr::memmem::find(text, CHECKSUM_KEY.as_bytes())? + CHECKSUM_KEY.len();
+    (text.len() >= at + NO_CHECKSUM.len()).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_read_back_and_no_byte_of_it_may_change() {
+        let piece = Piece {
+            file: "chk-7/data-x-0".into(),
+            offset: 3,
+            bytes: 5,
+            checksum: "00".into(),
+            rows: 1,
+        };
+        let operator = OperatorManifest {
+            name: "Sum".into(),
+            tables: BTreeMap::from([("$time".to_string(), piece)]),
+            segments: vec![],
+        };
+        let operators = BTreeMap::from([("a".to_string(), operator)]);
+        let manifest = Manifest::new(CheckpointId(7), "job", 128, operators);
+        let text = manifest.to_json().unwrap();
+        let read = Manifest::from_json(&text).unwrap();
+        assert_eq!(read.operators, manifest.operators);
+        for at in 0..text.len() {
+            let mut changed = text.clone();
+            changed[at] ^= 1;
+            assert!(Manifest::from_json(&changed).is_err(), "byte {at}");
+            assert!(Manifest::from_json(&text[..at]).is_err(), "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn fields_of_later_builds_are_passed_over_and_other_versions_refused() {
+        let manifest = Manifest::new(CheckpointId(1), "job", 128, BTreeMap::new());
+        let mut value = serde_json::to_value(&manifest).unwrap();
+        value["later"] = serde_json::json!([1, 2]);
+        let mut text = serde_json::to_vec_pretty(&value).unwrap();
+        let at = checksum_at(&text).unwrap();
+        let digits = format!("{:016x}", xxh3_64(&text));
+        text[at..at + 16].copy_from_slice(digits.as_bytes());
+        assert!(Manifest::from_json(&text).is_ok());
+        let fault = Manifest::from_json(b"{\"version\": 1}").unwrap_err();
+        let error = fault.into_error("chk-1/manifest.json").to_string();
+        assert!(error.contains("layout version 1"), "{error}");
+    }
 }

@@ -1,21 +1,37 @@
 //! Making state durable: who has reported, what a checkpoint is on disk, and how it is read back.
 //!
+//! A checkpoint is a manifest and a few data files in a store of blobs. Keyed state is a list of segments, each of which
+//! replaces the ones before it key by key; an incremental checkpoint adds one and names the files of the others.
+//!
 //! Doors: `checkpoint` knows `state`, `stream` and `blobs`. Deliberately absent: operators and threads.
 
+mod change;
+mod checkpoint_reader;
+mod contents;
 mod coordinator;
+mod data_file;
 mod facts;
 pub mod inspect;
 mod manifest;
+mod merge;
 mod reader;
 pub mod savepoint;
+mod segment;
 mod snapshot;
 mod storage;
 pub mod upgrade;
 
+pub use change::KeySpan;
+pub use checkpoint_reader::CheckpointReader;
+pub use contents::{CheckpointContents, TaskState};
 pub use coordinator::CheckpointCoordinator;
 pub use facts::{OperatorFacts, PlanFacts, TableFacts};
-pub use manifest::{Manifest, ManifestTable};
+pub use manifest::{Bucket, Manifest, OperatorManifest, Piece, Segment};
+pub use merge::{MergePlan, Merged};
 pub use reader::SnapshotReader;
 pub use savepoint::open_snapshot;
 pub use snapshot::JobSnapshot;
-pub use storage::CheckpointStorage;
+pub use storage::{CheckpointStorage, StartedFrom, StorageOptions, WrittenCheckpoint};
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What a restore reads from: a checkpoint, a savepoint, or a snapshot in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{JobSnapshot, PlanFacts, TableFacts};
 use crate::error::{Error, Result};
@@ -82,6 +83,43 @@ pub trait SnapshotReader: Send + Sync {
         .hint("restore with the statements that wrote the checkpoint, or start without 'execution.state-recovery.path'"))
     }
 }
+
+/// A reader is read through whatever holds it.
+macro_rules! read_through {
+    ($holder:ty) => {
+        impl<R: SnapshotReader + ?Sized> SnapshotReader for $holder {
+            fn checkpoint(&self) -> CheckpointId {
+                (**self).checkpoint()
+            }
+            fn operators(&self) -> Vec<String> {
+                (**self).operators()
+            }
+            fn has_rows(&self, uid: &str) -> Result<bool> {
+                (**self).has_rows(uid)
+            }
+            fn read(
+                &self,
+                uid: &str,
+                range: KeyGroupRange,
+                max_parallelism: u16,
+            ) -> Result<StateSnapshot> {
+                (**self).read(uid, range, max_parallelism)
+            }
+            fn plan_facts(&self) -> Option<PlanFacts> {
+                (**self).plan_facts()
+            }
+            fn max_parallelism(&self) -> Option<u16> {
+                (**self).max_parallelism()
+            }
+            fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+                (**self).tables(uid)
+            }
+        }
+    };
+}
+
+read_through!(&R);
+read_through!(Arc<R>);
 
 impl SnapshotReader for JobSnapshot {
     fn checkpoint(&self) -> CheckpointId {

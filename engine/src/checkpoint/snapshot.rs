@@ -16,6 +16,14 @@ pub struct JobSnapshot {
 }
 
 impl JobSnapshot {
+    /// A job that has kept nothing yet.
+    pub fn empty() -> Self {
+        JobSnapshot {
+            checkpoint: CheckpointId(0),
+            operators: BTreeMap::new(),
+        }
+    }
+
     /// Lays a later snapshot of the same job over this one, which holds everything: it then holds everything as of the later one.
     pub fn apply(&mut self, later: JobSnapshot) -> Result<()> {
         self.checkpoint = later.checkpoint;

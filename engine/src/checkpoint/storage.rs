@@ -1,342 +1,730 @@
-//! Checkpoints in a directory: Arrow files first, the manifest last and by rename, old checkpoints removed afterwards.
+//! Checkpoints in a store of blobs: data files first, the manifest last and only where there is none yet, what nobody names
+//! any more removed afterwards.
 //!
-//! `<dir>/chk-<id>/manifest.json` names everything in its directory with lengths and checksums and is all that a restore
-//! needs. A directory without a manifest is the rest of a checkpoint that did not complete.
+//! `chk-<id>/manifest.json` names every file and every piece that a checkpoint consists of and is all that a restore needs. An incremental
+//! checkpoint writes what changed and names files of earlier checkpoints for the rest; any other one stands by itself. A directory without
+//! a manifest is the rest of a checkpoint that did not complete.
+//! Nothing here keeps the store: the calls are the same for the same contents, in the same order.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use arrow::ipc::reader::FileReader;
-use arrow::ipc::writer::FileWriter;
-use xxhash_rust::xxh3::xxh3_64;
+use bytes::Bytes;
 
-use super::{JobSnapshot, Manifest, ManifestTable};
+use super::change::{Change, KeySpan};
+use super::checkpoint_reader::{CheckpointReader, checkpoint_number, complete_checkpoints};
+use super::contents::{ChangeSource, CheckpointContents, OperatorContents};
+use super::data_file::{DataWriter, FileSizes};
+use super::manifest::{MANIFEST, Manifest, ManifestFault, OperatorManifest, Segment};
+use super::merge::{self, MergePlan, Merged};
+use super::segment::{SegmentWriter, write_change};
+use super::{JobSnapshot, SnapshotReader};
+use crate::blobs::{BlobInfo, BlobStore, open_blobs};
 use crate::error::{Error, Result};
-use crate::state::{StateSnapshot, StateTable};
-use crate::stream::CheckpointId;
+use crate::state::TableScope;
+use crate::stream::{CheckpointId, KeyGroupRange};
 
-const MANIFEST: &str = "manifest.json";
-const VERSION: u32 = 1;
-
-/// Writes the checkpoints of one job below a directory.
+/// How the checkpoints of a job are kept.
 #[derive(Debug, Clone)]
+pub struct StorageOptions {
+    /// The job's name.
+    pub job: String,
+    /// `pipeline.max-parallelism`.
+    pub max_parallelism: u16,
+    /// `execution.checkpointing.num-retained`; at least one.
+    pub retained: usize,
+    /// `execution.checkpointing.incremental`.
+    pub incremental: bool,
+    /// Names of operators by stable id, for people who read a manifest.
+    pub names: BTreeMap<String, String>,
+    /// Checkpoints in the directory from this one on are the job's own and go when newer ones have taken their place; those before it are
+    /// somebody else's, and stay.
+    pub owned_from: CheckpointId,
+    /// Part of the names of data files: no two writers have the same, so that neither writes over a file of the other.
+    pub writer: String,
+}
+
+/// What the state of a job began from.
+#[derive(Clone)]
+pub enum StartedFrom {
+    /// Nothing.
+    Nothing,
+    /// A checkpoint of the same directory, which goes over to the job: new ones may refer to its files, and it is removed when its time
+    /// has come.
+    Claimed(Arc<CheckpointReader>),
+    /// A checkpoint or savepoint that stays as it is: what is needed of it is copied into the first checkpoint.
+    Copied(Arc<dyn SnapshotReader>),
+}
+
+/// A checkpoint that is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenCheckpoint {
+    /// Which.
+    pub checkpoint: CheckpointId,
+    /// Its directory.
+    pub location: String,
+    /// Bytes that were written for it.
+    pub bytes: u64,
+    /// Bytes that it consists of.
+    pub full_bytes: u64,
+}
+
+/// Writes the checkpoints of one job below a directory; see the module.
 pub struct CheckpointStorage {
-    directory: PathBuf,
-    job: String,
-    max_parallelism: u16,
-    retained: usize,
+    options: StorageOptions,
+    sizes: FileSizes,
+    /// The state as of the last durable checkpoint, with what was merged since.
+    operators: BTreeMap<String, OperatorManifest>,
+    /// What the first checkpoint has to copy.
+    base: Option<Arc<dyn SnapshotReader>>,
+    /// The lengths of all files that count.
+    lengths: BTreeMap<String, u64>,
+    /// The complete checkpoints that are this job's, with the files they name.
+    history: BTreeMap<u64, BTreeSet<String>>,
+    /// Those that may or may not be whole, because a write failed or a byte is wrong: they go as soon as there is a newer one.
+    suspect: BTreeMap<u64, BTreeSet<String>>,
+    /// Directories in which files may lie that nobody names.
+    unclean: BTreeSet<u64>,
+    last: CheckpointId,
+    /// A checkpoint of another directory that the job has taken over.
+    elsewhere: Option<Arc<CheckpointReader>>,
+    /// Counts sets of files, whose names must differ.
+    sets: u64,
+    merging: bool,
+    warnings: Vec<String>,
+}
+
+impl std::fmt::Debug for CheckpointStorage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CheckpointStorage")
+            .field("options", &self.options)
+            .field("history", &self.history.keys())
+            .finish()
+    }
 }
 
 impl CheckpointStorage {
-    /// Storage below `directory` (a path or `file://` URL), keeping the `retained` newest checkpoints (at least one).
-    pub fn new(directory: &str, job: &str, max_parallelism: u16, retained: usize) -> Result<Self> {
-        let directory = local_path(directory)?;
-        fs::create_dir_all(&directory).map_err(|error| cannot("create", &directory, &error))?;
-        Ok(CheckpointStorage {
-            directory,
+    /// Storage in `blobs`. Looks at what is there, and removes what half-written checkpoints have left.
+    pub fn open(
+        blobs: &dyn BlobStore,
+        options: StorageOptions,
+        started_from: StartedFrom,
+    ) -> Result<Self> {
+        let mut storage = CheckpointStorage {
+            options,
+            sizes: FileSizes::default(),
+            operators: BTreeMap::new(),
+            base: None,
+            lengths: BTreeMap::new(),
+            history: BTreeMap::new(),
+            suspect: BTreeMap::new(),
+            unclean: BTreeSet::new(),
+            last: CheckpointId(0),
+            elsewhere: None,
+            sets: 0,
+            merging: false,
+            warnings: Vec::new(),
+        };
+        let (mut restored, mut claimed) = (None, None);
+        match started_from {
+            StartedFrom::Nothing => {}
+            StartedFrom::Claimed(reader) => {
+                claimed = Some(reader.checkpoint());
+                restored = claimed;
+                storage.last = reader.checkpoint();
+                storage.operators = reader.manifest().operators.clone();
+                storage.lengths = reader.manifest().files.clone();
+            }
+            StartedFrom::Copied(reader) => {
+                restored = Some(reader.checkpoint());
+                storage.last = reader.checkpoint();
+                storage.base = Some(reader);
+            }
+        }
+        storage.take_stock(blobs, restored, claimed)?;
+        Ok(storage)
+    }
+
+    /// The number from which checkpoints count on: no checkpoint in the directory has a higher one.
+    pub fn last(&self) -> CheckpointId {
+        self.last
+    }
+
+    /// Takes over a checkpoint of another directory: it is removed once the job has as many of its own as it keeps.
+    pub fn claim_elsewhere(&mut self, checkpoint: Arc<CheckpointReader>) {
+        self.elsewhere = Some(checkpoint);
+    }
+
+    /// The complete checkpoints in a directory with their own directories, and the highest number there, also of those that are not
+    /// complete.
+    pub fn present(directory: &str) -> Result<(Vec<(CheckpointId, String)>, CheckpointId)> {
+        let blobs = open_blobs(directory)?;
+        let all = blobs.list("")?;
+        let highest = all.iter().filter_map(|blob| directory_of(&blob.path)).max();
+        let complete = complete_checkpoints(&*blobs)?.into_iter().rev();
+        let complete = complete.map(|id| (CheckpointId(id), location(&*blobs, id)));
+        Ok((complete.collect(), CheckpointId(highest.unwrap_or(0))))
+    }
+
+    /// Copies what a reader gives to a directory, as a checkpoint that stands by itself.
+    pub fn copy(
+        reader: Arc<dyn SnapshotReader>,
+        directory: &str,
+        job: &str,
+        max_parallelism: u16,
+    ) -> Result<WrittenCheckpoint> {
+        let blobs = open_blobs(directory)?;
+        let options = StorageOptions {
             job: job.to_string(),
             max_parallelism,
-            retained: retained.max(1),
+            retained: 1,
+            incremental: false,
+            names: BTreeMap::new(),
+            owned_from: CheckpointId(u64::MAX),
+            writer: "copy".to_string(),
+        };
+        let contents = CheckpointContents::unchanged(&*reader, max_parallelism)?;
+        let mut storage = Self::open(&*blobs, options, StartedFrom::Copied(reader))?;
+        storage.write(&*blobs, &contents)
+    }
+
+    /// Smaller files, parts and buckets, for tests.
+    #[cfg(test)]
+    pub(super) fn with_sizes(mut self, sizes: FileSizes) -> Self {
+        self.sizes = sizes;
+        self
+    }
+
+    /// Reads all of a checkpoint into memory: `path` is its directory, or a directory of checkpoints of which the newest whole one is taken.
+    pub fn read(path: &str, max_parallelism: impl Into<Option<u16>>) -> Result<JobSnapshot> {
+        CheckpointReader::open(path, max_parallelism)?.read_all()
+    }
+
+    /// Warnings since they were asked for last: files that could not be removed.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Writes a checkpoint and makes it the newest. After an error the caller keeps the contents and hands them in again with the next one.
+    pub fn write(
+        &mut self,
+        blobs: &dyn BlobStore,
+        contents: &CheckpointContents,
+    ) -> Result<WrittenCheckpoint> {
+        let checkpoint = contents.checkpoint;
+        self.unclean.insert(checkpoint.0);
+        self.last = self.last.max(checkpoint);
+        let written = self.write_files(blobs, contents).and_then(|set| {
+            let bytes = commit(blobs, checkpoint, &set.manifest, &set.files)?;
+            Ok((set, bytes))
+        });
+        let result = match written {
+            Ok((set, manifest_bytes)) => {
+                let new: u64 = set.files.values().sum();
+                let full_bytes = set.manifest.full_bytes();
+                let files = set.manifest.files;
+                self.history
+                    .insert(checkpoint.0, files.keys().cloned().collect());
+                self.lengths.extend(files);
+                self.operators = set.manifest.operators;
+                self.base = None;
+                self.retire(blobs);
+                Ok(WrittenCheckpoint {
+                    checkpoint,
+                    location: location(blobs, checkpoint.0),
+                    bytes: new + manifest_bytes,
+                    full_bytes,
+                })
+            }
+            Err(error) => Err(error.context(format!("while writing checkpoint {checkpoint}"))),
+        };
+        self.clean(blobs);
+        result
+    }
+
+    /// The next merge that is due, of an incremental job; one at a time.
+    pub fn next_merge(&mut self) -> Option<MergePlan> {
+        if self.merging || !self.options.incremental {
+            return None;
+        }
+        let newest = *self.history.last_key_value()?.0;
+        let due = self.operators.iter().find_map(|(uid, operator)| {
+            let run = merge::due(&operator.segments)?;
+            Some((uid.clone(), operator.segments[run].to_vec()))
+        });
+        let (uid, segments) = due?;
+        self.merging = true;
+        Some(MergePlan {
+            uid,
+            segments,
+            prefix: self.next_set(newest),
+            sizes: self.sizes,
         })
     }
 
-    /// Writes a complete checkpoint and makes it the newest.
-    pub fn write(&self, snapshot: &JobSnapshot) -> Result<PathBuf> {
-        let target = self.directory.join(format!("chk-{}", snapshot.checkpoint));
-        if target.exists() {
-            fs::remove_dir_all(&target).map_err(|error| cannot("clear", &target, &error))?;
+    /// Takes up a merge: the next checkpoint names its files. A failed one is tried again later.
+    pub fn install(&mut self, blobs: &dyn BlobStore, merged: Result<Merged>) {
+        self.merging = false;
+        self.unclean
+            .extend(self.history.last_key_value().map(|(id, _)| *id));
+        match merged {
+            Ok(merged) => self.lay_in(merged),
+            Err(error) => self.warnings.push(format!(
+                "segments of checkpoints could not be merged: {error}"
+            )),
         }
-        fs::create_dir_all(&target).map_err(|error| cannot("create", &target, &error))?;
-        let mut operators = BTreeMap::new();
-        for (number, (uid, state)) in snapshot.operators.iter().enumerate() {
-            let mut tables = BTreeMap::new();
-            for (index, (name, table)) in state.tables.iter().enumerate() {
-                tables.insert(
-                    name.clone(),
-                    write_table(
-                        &target,
-                        &format!("operator-{number}-table-{index}.arrow"),
-                        table,
-                    )?,
-                );
-            }
-            operators.insert(uid.clone(), tables);
-        }
-        let manifest = Manifest {
-            version: VERSION,
-            checkpoint: snapshot.checkpoint,
-            job: self.job.clone(),
-            max_parallelism: self.max_parallelism,
-            operators,
-        };
-        let text = serde_json::to_vec_pretty(&manifest).map_err(|error| {
-            Error::internal(format!("the manifest does not serialise: {error}"))
-        })?;
-        let unfinished = target.join(".manifest.json.tmp");
-        write_file(&unfinished, &text)?;
-        fs::rename(&unfinished, target.join(MANIFEST))
-            .map_err(|error| cannot("complete", &target, &error))?;
-        self.remove_old(snapshot.checkpoint)?;
-        Ok(target)
+        self.clean(blobs);
     }
 
-    /// Reads a checkpoint: `path` is its directory, or a directory of checkpoints of which the newest complete one is taken.
-    pub fn read(path: &str, max_parallelism: u16) -> Result<JobSnapshot> {
-        let directory = local_path(path)?;
-        let source = if directory.join(MANIFEST).exists() {
-            directory
-        } else {
-            newest(&directory)?
+    fn lay_in(&mut self, merged: Merged) {
+        self.unclean
+            .extend(merged.files.keys().filter_map(|file| directory_of(file)));
+        let Some(operator) = self.operators.get_mut(&merged.plan.uid) else {
+            return;
         };
-        let file = source.join(MANIFEST);
-        let text = fs::read(&file).map_err(|error| cannot("read", &file, &error))?;
-        let manifest: Manifest = serde_json::from_slice(&text)
-            .map_err(|error| Error::external(format!("{} is damaged: {error}", file.display())))?;
-        check(&manifest, &file, max_parallelism)?;
-        let mut operators = BTreeMap::new();
-        for (uid, tables) in &manifest.operators {
-            let mut state = StateSnapshot::default();
-            for (name, table) in tables {
-                state
-                    .tables
-                    .insert(name.clone(), read_table(&source, table)?);
-            }
-            operators.insert(uid.clone(), state);
+        let run = &merged.plan.segments;
+        let mut windows = operator.segments.windows(run.len());
+        // Gone, where all state has been given anew in the meantime.
+        if let Some(at) = windows.position(|window| window == run) {
+            let new = (!merged.segment.buckets.is_empty()).then_some(merged.segment);
+            operator.segments.splice(at..at + run.len(), new);
+            self.lengths.extend(merged.files);
         }
-        Ok(JobSnapshot {
-            checkpoint: manifest.checkpoint,
-            operators,
+    }
+
+    /// Removes the checkpoints of this job but the `kept` newest.
+    pub fn discard(&mut self, blobs: &dyn BlobStore, kept: usize) {
+        self.operators.clear();
+        self.remove_all_but(blobs, kept);
+        self.clean(blobs);
+    }
+}
+
+/// What lies in the store before the manifest.
+struct FileSet {
+    manifest: Manifest,
+    /// The files that were written for it.
+    files: BTreeMap<String, u64>,
+}
+
+impl CheckpointStorage {
+    /// A beginning of file names that was not used before.
+    fn next_set(&mut self, checkpoint: u64) -> String {
+        self.sets += 1;
+        format!(
+            "chk-{checkpoint}/data-{}-{}",
+            self.options.writer, self.sets
+        )
+    }
+
+    fn write_files(
+        &mut self,
+        blobs: &dyn BlobStore,
+        contents: &CheckpointContents,
+    ) -> Result<FileSet> {
+        let checkpoint = contents.checkpoint;
+        let mut data = DataWriter::new(blobs, self.next_set(checkpoint.0), self.sizes);
+        let mut operators = BTreeMap::new();
+        for (uid, operator) in contents.operators() {
+            let written = self.write_operator(&mut data, checkpoint, &uid, operator)?;
+            operators.insert(uid, written);
+        }
+        let mut files = data.finish()?;
+        if !self.options.incremental {
+            for operator in operators.values_mut() {
+                self.stand_alone(blobs, checkpoint, operator, &mut files)?;
+            }
+        }
+        let (job, max) = (&self.options.job, self.options.max_parallelism);
+        let mut manifest = Manifest::new(checkpoint, job, max, operators);
+        let named: BTreeSet<String> = manifest.pieces().map(|piece| piece.file.clone()).collect();
+        for file in named {
+            let length = files.get(&file).or_else(|| self.lengths.get(&file));
+            let length = *length.ok_or_else(|| {
+                Error::internal(format!(
+                    "nothing is known of {file}, which a checkpoint names"
+                ))
+            })?;
+            manifest.files.insert(file, length);
+        }
+        files.retain(|file, _| manifest.files.contains_key(file));
+        Ok(FileSet { manifest, files })
+    }
+
+    fn write_operator(
+        &self,
+        data: &mut DataWriter<'_>,
+        checkpoint: CheckpointId,
+        uid: &str,
+        operator: OperatorContents,
+    ) -> Result<OperatorManifest> {
+        let mut segments = Segments::default();
+        if operator.builds_on_earlier() {
+            let before = self.operators.get(uid);
+            segments.earlier = before.map_or(Vec::new(), |before| before.segments.clone());
+            segments.earlier.extend(self.copy_base(data, uid)?);
+        }
+        for change in grouped(operator.changes, data.sizes.bucket_bytes) {
+            segments.add(data, checkpoint, change?)?;
+        }
+        let mut tables = BTreeMap::new();
+        for (name, batches) in operator.tables {
+            if !batches.is_empty() {
+                let piece = data.table(&batches)?;
+                tables.insert(name, piece);
+            }
+        }
+        Ok(OperatorManifest {
+            name: self.options.names.get(uid).cloned().unwrap_or_default(),
+            tables,
+            segments: [segments.earlier, segments.new].concat(),
         })
     }
 
-    /// Removes what lies before the checkpoints that are kept, also the rests of those that never completed.
-    fn remove_old(&self, newest: CheckpointId) -> Result<()> {
-        let all = checkpoints(&self.directory)?;
-        let mut complete: Vec<u64> = all
-            .iter()
-            .filter(|(id, path)| *id <= newest.0 && is_complete(path))
-            .map(|(id, _)| *id)
-            .collect();
-        complete.sort_unstable();
-        let Some(oldest_kept) = complete.iter().rev().take(self.retained).next_back() else {
+    /// What the state of an operator began from, where that is not the job's.
+    fn copy_base(&self, data: &mut DataWriter<'_>, uid: &str) -> Result<Option<Segment>> {
+        let Some(reader) = &self.base else {
+            return Ok(None);
+        };
+        let max = self.options.max_parallelism;
+        let shares = usize::from(max.clamp(1, 32));
+        let mut copy = SegmentWriter::new(reader.checkpoint(), &[KeySpan::ALL]);
+        for index in 0..shares {
+            let range = KeyGroupRange::of_subtask(index, shares, max);
+            let state = reader.read(uid, range, max)?;
+            let keyed = state
+                .tables
+                .into_iter()
+                .filter(|(_, table)| table.scope == TableScope::Keyed);
+            let tables = keyed.map(|(name, table)| (name, table.batches)).collect();
+            copy.bucket(data, KeySpan::of_key_groups(range, max), &[], &tables)?;
+        }
+        let segment = copy.finish();
+        Ok((!segment.buckets.is_empty()).then_some(segment))
+    }
+
+    /// Merges the segments of an operator into one of this checkpoint, unless they are few and all of it.
+    fn stand_alone(
+        &mut self,
+        blobs: &dyn BlobStore,
+        checkpoint: CheckpointId,
+        operator: &mut OperatorManifest,
+        files: &mut BTreeMap<String, u64>,
+    ) -> Result<()> {
+        let is_own = |segment: &Segment| {
+            let mut pieces = segment.pieces();
+            pieces.all(|piece| directory_of(&piece.file) == Some(checkpoint.0))
+        };
+        let own = operator.segments.iter().all(is_own);
+        if own && operator.segments.len() <= merge::MOST_SEGMENTS {
             return Ok(());
+        }
+        let prefix = self.next_set(checkpoint.0);
+        let (segment, written) =
+            merge::merge(blobs, &operator.segments, &prefix, self.sizes, &|| false)?;
+        operator.segments = match segment.buckets.is_empty() {
+            true => Vec::new(),
+            false => vec![segment],
         };
-        for (_, path) in all.iter().filter(|(id, _)| id < oldest_kept) {
-            fs::remove_dir_all(path).map_err(|error| cannot("remove", path, &error))?;
+        files.extend(written);
+        Ok(())
+    }
+
+    /// What is in the store already: which checkpoints are this job's, and what nobody names.
+    fn take_stock(
+        &mut self,
+        blobs: &dyn BlobStore,
+        restored: Option<CheckpointId>,
+        claimed: Option<CheckpointId>,
+    ) -> Result<()> {
+        let mut named = BTreeSet::new();
+        let mut found: BTreeMap<u64, Vec<BlobInfo>> = BTreeMap::new();
+        for blob in blobs.list("")? {
+            if let Some(id) = directory_of(&blob.path) {
+                found.entry(id).or_default().push(blob);
+            }
+        }
+        let (mut may_clean, newest) = (true, found.keys().next_back().copied());
+        self.last = self.last.max(CheckpointId(newest.unwrap_or(0)));
+        for (id, blobs_of) in &found {
+            let path = format!("chk-{id}/{MANIFEST}");
+            if !blobs_of.iter().any(|blob| blob.path == path) {
+                continue;
+            }
+            let text = blobs.get(&path)?.unwrap_or_default();
+            let (files, own) = match Manifest::from_json(&text) {
+                Ok(manifest) => {
+                    let own = manifest.job == self.options.job;
+                    (manifest.files.into_keys().collect(), own)
+                }
+                // Kept as it is until a newer one takes its place.
+                Err(ManifestFault::Damaged(_)) => {
+                    let files = blobs_of.iter().map(|blob| blob.path.clone());
+                    (files.filter(|path| is_data_file(path)).collect(), true)
+                }
+                Err(ManifestFault::OtherVersion(_)) => {
+                    may_clean = false;
+                    (BTreeSet::new(), false)
+                }
+            };
+            named.extend(files.iter().cloned());
+            let id = CheckpointId(*id);
+            if !own || id < self.options.owned_from && Some(id) != claimed {
+                continue;
+            }
+            // Had it been whole, it would have been restored.
+            let is_doubtful = restored.is_some_and(|restored| id > restored);
+            let kept = match is_doubtful {
+                true => &mut self.suspect,
+                false => &mut self.history,
+            };
+            kept.insert(id.0, files);
+        }
+        if may_clean {
+            for (id, blobs_of) in found {
+                blobs.clear_unfinished(&format!("chk-{id}"))?;
+                for blob in blobs_of {
+                    if is_data_file(&blob.path) && !named.contains(&blob.path) {
+                        blobs.delete(&blob.path)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, blobs: &dyn BlobStore) {
+        let retained = self.options.retained.max(1);
+        self.remove_all_but(blobs, retained);
+        if self.history.len() < retained {
+            return;
+        }
+        if let Some(Err(error)) = self.elsewhere.take().map(|checkpoint| checkpoint.remove()) {
+            self.warnings
+                .push(format!("a checkpoint that was taken over stays: {error}"));
+        }
+    }
+
+    /// Manifests first: what has lost some of its files must not look whole.
+    fn remove_all_but(&mut self, blobs: &dyn BlobStore, kept: usize) {
+        let old: Vec<u64> = self.history.keys().rev().skip(kept).copied().collect();
+        let mut files = BTreeSet::new();
+        for id in old.into_iter().rev() {
+            match blobs.delete(&format!("chk-{id}/{MANIFEST}")) {
+                Ok(()) => files.extend(self.history.remove(&id).unwrap_or_default()),
+                Err(error) => self
+                    .warnings
+                    .push(format!("an old checkpoint stays: {error}")),
+            }
+        }
+        let newest = self.history.last_key_value().map(|(id, _)| *id);
+        let doubtful: Vec<u64> = self.suspect.keys().copied().collect();
+        for id in doubtful
+            .into_iter()
+            .filter(|id| Some(*id) < newest || kept == 0)
+        {
+            if blobs.delete(&format!("chk-{id}/{MANIFEST}")).is_ok() {
+                files.extend(self.suspect.remove(&id).unwrap_or_default());
+            }
+        }
+        let named: BTreeSet<String> = self.named().into_iter().map(str::to_string).collect();
+        for file in files.iter().filter(|file| !named.contains(*file)) {
+            if let Err(error) = blobs.delete(file) {
+                self.warnings
+                    .push(format!("a file of an old checkpoint stays: {error}"));
+                self.unclean.extend(directory_of(file));
+            }
+        }
+        self.lengths.retain(|file, _| named.contains(file));
+    }
+
+    /// All files that count.
+    fn named(&self) -> BTreeSet<&str> {
+        let current = self.operators.values().flat_map(OperatorManifest::pieces);
+        let current = current.map(|piece| piece.file.as_str());
+        let kept = self.history.values().chain(self.suspect.values());
+        let kept = kept.flatten().map(String::as_str);
+        current.chain(kept).collect()
+    }
+
+    /// Removes what was written for nothing. What cannot be removed now is tried again after the next checkpoint.
+    fn clean(&mut self, blobs: &dyn BlobStore) {
+        if self.merging {
+            return;
+        }
+        for id in std::mem::take(&mut self.unclean) {
+            if self.clean_directory(blobs, id).is_err() {
+                self.unclean.insert(id);
+            }
+        }
+    }
+
+    fn clean_directory(&mut self, blobs: &dyn BlobStore, id: u64) -> Result<()> {
+        let left = blobs.list(&format!("chk-{id}"))?;
+        let manifest = format!("chk-{id}/{MANIFEST}");
+        let is_known = self.history.contains_key(&id) || self.suspect.contains_key(&id);
+        if !is_known && left.iter().any(|blob| blob.path == manifest) {
+            // Written although the store said that it failed, by this writer or another one.
+            let own = left
+                .iter()
+                .map(|blob| &blob.path)
+                .filter(|path| self.is_mine(path));
+            let own: BTreeSet<String> = own.cloned().collect();
+            let text = blobs.get(&manifest)?.unwrap_or_default();
+            let is_mine = match Manifest::from_json(&text) {
+                Ok(manifest) => manifest.files.keys().any(|file| own.contains(file)),
+                Err(_) => !own.is_empty(),
+            };
+            if is_mine {
+                self.suspect.insert(id, own);
+                return Ok(());
+            }
+        }
+        let named = self.named();
+        left.iter()
+            .filter(|blob| self.is_mine(&blob.path) && !named.contains(blob.path.as_str()))
+            .try_for_each(|blob| blobs.delete(&blob.path))
+    }
+
+    /// Whether this writer wrote a file, or took it over.
+    fn is_mine(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let own = format!("data-{}-", self.options.writer);
+        is_data_file(path) && (name.starts_with(&own) || self.lengths.contains_key(path))
+    }
+}
+
+/// The directory of a checkpoint, as a path or URL.
+pub(super) fn location(blobs: &dyn BlobStore, checkpoint: u64) -> String {
+    format!(
+        "{}/chk-{checkpoint}",
+        blobs.location().trim_end_matches('/')
+    )
+}
+
+/// Puts the manifest, if all files are where they should be. Gives its length.
+fn commit(
+    blobs: &dyn BlobStore,
+    checkpoint: CheckpointId,
+    manifest: &Manifest,
+    files: &BTreeMap<String, u64>,
+) -> Result<u64> {
+    let directory = format!("chk-{checkpoint}");
+    let there = blobs.list(&directory)?;
+    let lengths: BTreeMap<&str, u64> = there
+        .iter()
+        .map(|blob| (blob.path.as_str(), blob.bytes))
+        .collect();
+    for (file, bytes) in files {
+        if lengths.get(file.as_str()) != Some(bytes) {
+            return Err(Error::external(format!(
+                "{}/{file} is gone or has another length than was written",
+                blobs.location()
+            ))
+            .hint("does another job keep its checkpoints in the same directory? Give each job its own"));
+        }
+    }
+    let path = format!("{directory}/{MANIFEST}");
+    let text = Bytes::from(manifest.to_json()?);
+    let created = blobs.create(&path, text.clone());
+    if let Ok(true) = created {
+        return Ok(text.len() as u64);
+    }
+    // It may have been written although the store's answer was lost.
+    let found = blobs.get(&path);
+    match (created, found) {
+        (_, Ok(Some(found))) if found == text => Ok(text.len() as u64),
+        (Err(error), _) => Err(error),
+        (Ok(_), _) => Err(Error::external(format!(
+            "checkpoint {checkpoint} in {} has been written by another job or another run of this one",
+            blobs.location()
+        ))
+        .hint("stop the other one, or give each job its own 'execution.checkpointing.dir'")),
+    }
+}
+
+/// The segments of an operator while a checkpoint is written.
+#[derive(Default)]
+struct Segments {
+    earlier: Vec<Segment>,
+    /// Of this checkpoint.
+    new: Vec<Segment>,
+}
+
+impl Segments {
+    fn add(
+        &mut self,
+        data: &mut DataWriter<'_>,
+        checkpoint: CheckpointId,
+        mut change: Change,
+    ) -> Result<()> {
+        let bounds = change.bounds();
+        if change.replaced.is_all() {
+            self.earlier.clear();
+            self.new.clear();
+        }
+        let is_first = self.earlier.is_empty() && self.new.is_empty();
+        // Pieces in the order of keys are buckets of one segment.
+        let mut before = self.new.last_mut().filter(|before| {
+            let last = before.buckets.last().map(|bucket| bucket.span.last);
+            change.replaced.spans.is_empty() && last < Some(bounds.first) && last.is_some()
+        });
+        if is_first || before.as_ref().is_some_and(|before| before.is_base()) {
+            // Nothing stands below it.
+            change.replaced.keys.clear();
+        }
+        if is_first {
+            change.replaced.spans = vec![KeySpan::ALL];
+        }
+        let segment = write_change(data, checkpoint, &change, bounds)?;
+        if let Some(before) = &mut before {
+            before.bytes += segment.bytes;
+            before.buckets.extend(segment.buckets);
+        } else if !segment.buckets.is_empty() || !is_first && !segment.whole.is_empty() {
+            self.new.push(segment);
         }
         Ok(())
     }
 }
 
-fn check(manifest: &Manifest, file: &Path, max_parallelism: u16) -> Result<()> {
-    if manifest.version != VERSION {
-        return Err(Error::user(format!(
-            "{} has layout version {}; this build reads version {VERSION}",
-            file.display(),
-            manifest.version
-        )));
-    }
-    if manifest.max_parallelism != max_parallelism {
-        return Err(Error::user(format!(
-            "the checkpoint {} was written with pipeline.max-parallelism {}, the job has {max_parallelism}",
-            file.display(),
-            manifest.max_parallelism
-        ))
-        .hint(format!("SET 'pipeline.max-parallelism' = '{}'", manifest.max_parallelism)));
-    }
-    Ok(())
-}
-
-/// The directories `chk-<id>` below a directory, complete or not.
-fn checkpoints(directory: &Path) -> Result<Vec<(u64, PathBuf)>> {
-    let entries = fs::read_dir(directory).map_err(|error| cannot("list", directory, &error))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str());
-        if let Some(id) = name
-            .and_then(|name| name.strip_prefix("chk-"))
-            .and_then(|id| id.parse().ok())
-        {
-            found.push((id, path));
+/// The changes, neighbours together as long as they stay small; the others one at a time in memory.
+fn grouped(changes: Vec<ChangeSource>, most: usize) -> impl Iterator<Item = Result<Change>> {
+    let mut sources = changes.into_iter();
+    let mut next: Option<Change> = None;
+    std::iter::from_fn(move || {
+        let mut together = next.take();
+        for source in sources.by_ref() {
+            let change = match source.load() {
+                Ok(change) => change,
+                Err(error) => return Some(Err(error)),
+            };
+            let Some(before) = &mut together else {
+                together = Some(change);
+                continue;
+            };
+            // What says only that nothing stands is no neighbour: pieces in the order of keys follow it.
+            let clears = before.replaced.is_all() && before.tables.is_empty();
+            let is_large = before.size_bytes() + change.size_bytes() > most;
+            if (is_large || clears) && !change.replaced.is_all() {
+                next = Some(change);
+                break;
+            }
+            if let Err(error) = before.then(change) {
+                return Some(Err(error));
+            }
         }
-    }
-    Ok(found)
-}
-
-fn is_complete(checkpoint: &Path) -> bool {
-    checkpoint.join(MANIFEST).exists()
-}
-
-fn newest(directory: &Path) -> Result<PathBuf> {
-    let complete = checkpoints(directory)?
-        .into_iter()
-        .filter(|(_, path)| is_complete(path));
-    complete.max().map(|(_, path)| path).ok_or_else(|| {
-        Error::user(format!("there is no complete checkpoint in {}", directory.display()))
-            .hint("'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it")
+        together.map(Ok)
     })
 }
 
-fn write_table(target: &Path, file: &str, table: &StateTable) -> Result<ManifestTable> {
-    let Some(first) = table.batches.first() else {
-        return Ok(ManifestTable {
-            file: None,
-            bytes: 0,
-            checksum: String::new(),
-            scope: table.scope,
-        });
-    };
-    let mut bytes = Vec::new();
-    let mut writer = FileWriter::try_new(&mut bytes, &first.schema())?;
-    for batch in &table.batches {
-        writer.write(batch)?;
-    }
-    writer.finish()?;
-    drop(writer);
-    write_file(&target.join(file), &bytes)?;
-    Ok(ManifestTable {
-        file: Some(file.to_string()),
-        bytes: bytes.len() as u64,
-        checksum: format!("{:016x}", xxh3_64(&bytes)),
-        scope: table.scope,
+/// The checkpoint in whose directory a file lies.
+fn directory_of(path: &str) -> Option<u64> {
+    checkpoint_number(path.split_once('/')?.0)
+}
+
+/// Whether a file is data of a checkpoint, by its name.
+fn is_data_file(path: &str) -> bool {
+    path.split_once('/').is_some_and(|(directory, name)| {
+        checkpoint_number(directory).is_some() && name.starts_with("data-") && !name.contains('/')
     })
-}
-
-fn read_table(source: &Path, table: &ManifestTable) -> Result<StateTable> {
-    let Some(file) = &table.file else {
-        return Ok(StateTable {
-            scope: table.scope,
-            batches: Vec::new(),
-        });
-    };
-    let path = source.join(file);
-    let bytes = fs::read(&path).map_err(|error| cannot("read", &path, &error))?;
-    if bytes.len() as u64 != table.bytes || format!("{:016x}", xxh3_64(&bytes)) != table.checksum {
-        return Err(Error::external(format!(
-            "{} is damaged: its length or checksum is not the manifest's",
-            path.display()
-        ))
-        .hint("restore an older checkpoint"));
-    }
-    let reader = FileReader::try_new(std::io::Cursor::new(bytes), None)?;
-    Ok(StateTable {
-        scope: table.scope,
-        batches: reader.collect::<std::result::Result<_, _>>()?,
-    })
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || -> std::io::Result<()> {
-        let mut file = fs::File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|error| cannot("write", path, &error))
-}
-
-fn local_path(url: &str) -> Result<PathBuf> {
-    let path = url
-        .strip_prefix("file://")
-        .or_else(|| url.strip_prefix("file:"))
-        .unwrap_or(url);
-    if path.contains("://") {
-        return Err(
-            Error::unsupported(format!("the checkpoint directory '{url}'"))
-                .hint("give a local path or a file:// URL"),
-        );
-    }
-    Ok(PathBuf::from(path))
-}
-
-fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::external(format!("cannot {what} {}: {error}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt64Array};
-
-    use super::*;
-    use crate::state::KEY_HASH_COLUMN;
-
-    fn snapshot(checkpoint: u64, values: Vec<i64>) -> JobSnapshot {
-        let groups: ArrayRef = Arc::new(UInt64Array::from_iter_values(
-            values.iter().map(|value| *value as u64),
-        ));
-        let column: ArrayRef = Arc::new(Int64Array::from(values));
-        let mut state = StateSnapshot::default();
-        state.insert_keyed(
-            "sums",
-            vec![
-                RecordBatch::try_from_iter([(KEY_HASH_COLUMN, groups), ("value", column)]).unwrap(),
-            ],
-        );
-        state.insert_keyed("empty", vec![]);
-        JobSnapshot {
-            checkpoint: CheckpointId(checkpoint),
-            operators: BTreeMap::from([("aggregate".to_string(), state)]),
-        }
-    }
-
-    #[test]
-    fn the_newest_complete_checkpoint_is_read_back_and_older_ones_go() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().to_str().unwrap();
-        let storage = CheckpointStorage::new(path, "job", 128, 1).unwrap();
-        storage.write(&snapshot(1, vec![1])).unwrap();
-        fs::create_dir(directory.path().join("chk-2")).unwrap();
-        storage.write(&snapshot(3, vec![1, 2, 3])).unwrap();
-        fs::create_dir(directory.path().join("chk-4")).unwrap();
-        let read = CheckpointStorage::read(path, 128).unwrap();
-        assert_eq!(read.checkpoint, CheckpointId(3));
-        let state = &read.operators["aggregate"];
-        assert_eq!(
-            state.batches("sums"),
-            snapshot(3, vec![1, 2, 3]).operators["aggregate"].batches("sums")
-        );
-        assert!(state.batches("empty").is_empty());
-        let mut left: Vec<u64> = checkpoints(directory.path())
-            .unwrap()
-            .into_iter()
-            .map(|(id, _)| id)
-            .collect();
-        left.sort_unstable();
-        assert_eq!(
-            left,
-            [3, 4],
-            "what lies before the newest complete one is removed"
-        );
-    }
-
-    #[test]
-    fn a_damaged_file_and_another_max_parallelism_are_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().to_str().unwrap();
-        let written = CheckpointStorage::new(path, "job", 128, 1)
-            .unwrap()
-            .write(&snapshot(1, vec![7]))
-            .unwrap();
-        let error = CheckpointStorage::read(path, 64).unwrap_err().to_string();
-        assert!(error.contains("pipeline.max-parallelism 128"), "{error}");
-        let file = fs::read_dir(&written)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .find(|path| path.extension().is_some_and(|e| e == "arrow"))
-            .unwrap();
-        let mut bytes = fs::read(&file).unwrap();
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        fs::write(&file, bytes).unwrap();
-        assert!(
-            CheckpointStorage::read(path, 128)
-                .unwrap_err()
-                .to_string()
-                .contains("damaged")
-        );
-    }
 }

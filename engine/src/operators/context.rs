@@ -57,6 +57,8 @@ pub struct OperatorMetrics {
     pub null_row_time_records_dropped: AtomicU64,
     /// Rows that a join holds back.
     pub waiting: WaitingRows,
+    /// The longest time that an instance took to give its state at a barrier, in nanoseconds.
+    pub longest_snapshot_ns: AtomicU64,
     /// What went wrong and was got over, until somebody reads it.
     warnings: Mutex<Vec<String>>,
 }

@@ -185,6 +185,12 @@ impl SourceOperator {
         SourceStatus::Pending(next.into_iter().flatten().min())
     }
 
+    /// Ends as if all splits had, at the positions where they are: the job is being drained.
+    pub fn drain(&mut self, ctx: &mut Context, out: &mut Output) -> SourceStatus {
+        self.subtask = Some(ctx.subtask());
+        self.end(ctx, out)
+    }
+
     fn end(&mut self, ctx: &mut Context, out: &mut Output) -> SourceStatus {
         self.put_out_status(WatermarkStatus::Active, out);
         self.watermarks.restore_combined(EventTime::MAX);

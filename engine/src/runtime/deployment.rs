@@ -1,5 +1,6 @@
 //! From a job graph to tasks: operators are made, splits dealt, channels laid, state restored.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::channel::{Parker, Sender, channel};
@@ -10,8 +11,8 @@ use super::gate::InputGate;
 use super::graph::{Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId};
 use super::metrics::JobMetrics;
 use super::task::{Head, Slot, SourceHead, Task};
-use crate::checkpoint::SnapshotReader;
-use crate::checkpoint::upgrade::{MigratingReader, UpgradeReport, plan_upgrade};
+use crate::checkpoint::upgrade::{MigratingReader, plan_upgrade};
+use crate::checkpoint::{KeySpan, SnapshotReader};
 use crate::error::Result;
 use crate::operators::{Context, InputIndex, Subtask, TierOptions, tiered};
 use crate::state::MemoryShare;
@@ -19,11 +20,11 @@ use crate::state::MemoryShare;
 /// The tasks of a job with what ties them together.
 pub(crate) struct Deployment {
     pub(crate) tasks: Vec<Task>,
+    /// By task the keys that its operators own.
+    pub(crate) spans: Vec<KeySpan>,
     pub(crate) metrics: JobMetrics,
     pub(super) threads: Vec<Vec<usize>>,
     pub(super) parkers: Vec<Arc<Parker>>,
-    /// What a restore has done.
-    pub(super) upgrade: Option<UpgradeReport>,
 }
 
 /// Makes the tasks of a graph and the channels between them.
@@ -54,6 +55,7 @@ pub(crate) fn deploy(
     let mut wiring = Wiring::new(graph, queue_bytes, &parkers);
     let mut metrics = JobMetrics::default();
     let (mut tasks, mut by_thread) = (Vec::new(), vec![Vec::new(); threads]);
+    let mut spans = Vec::new();
     for (number, vertex) in graph.vertices.iter().enumerate() {
         let counters: Vec<_> = vertex
             .chain
@@ -109,6 +111,10 @@ pub(crate) fn deploy(
                 wiring.router(VertexId(number), index, EdgeKind::LateRows),
             );
             by_thread[index % threads].push(tasks.len());
+            spans.push(KeySpan::of_key_groups(
+                subtask.key_groups(),
+                graph.max_parallelism,
+            ));
             tasks.push(Task::new(tasks.len(), head, slots, router, late));
         }
     }
@@ -119,10 +125,10 @@ pub(crate) fn deploy(
     }
     Ok(Deployment {
         tasks,
+        spans,
         metrics,
         threads: by_thread,
         parkers,
-        upgrade,
     })
 }
 
@@ -154,6 +160,19 @@ fn initial_splits(
 /// Whether a source reads from its beginning: nothing of it was saved.
 fn starts_afresh(uid: &str, snapshot: Option<&dyn SnapshotReader>) -> bool {
     snapshot.is_none_or(|snapshot| !snapshot.operators().iter().any(|saved| saved == uid))
+}
+
+/// The operators' names by stable id.
+pub(super) fn operator_names(graph: &JobGraph) -> BTreeMap<String, String> {
+    let mut names = BTreeMap::new();
+    for vertex in &graph.vertices {
+        if let VertexHead::Source(source) = &vertex.head {
+            names.insert(source.uid.clone(), source.name.clone());
+        }
+        let chain = vertex.chain.iter();
+        names.extend(chain.map(|node| (node.uid.clone(), node.name.clone())));
+    }
+    names
 }
 
 /// The channels of all edges, before tasks take their ends.

@@ -229,9 +229,7 @@ mod tests {
     }
 
     fn barrier(checkpoint: u64) -> StreamElement {
-        StreamElement::Barrier(CheckpointBarrier {
-            checkpoint: CheckpointId(checkpoint),
-        })
+        StreamElement::Barrier(CheckpointBarrier::new(CheckpointId(checkpoint)))
     }
 
     fn drain(gate: &mut InputGate) -> Vec<String> {

@@ -1,18 +1,50 @@
 //! Counters of a running job, by operator, and the few numbers of its progress line.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use super::status::JobStatus;
 use crate::operators::OperatorMetrics;
 use crate::types::EventTime;
 
 /// The counters of all operators of a job.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct JobMetrics {
     operators: Vec<(String, Arc<OperatorMetrics>)>,
     sources: Vec<Arc<SourceMetrics>>,
-    checkpoints: AtomicU64,
+    checkpoints: CheckpointMetrics,
+    warnings: Mutex<Vec<String>>,
+    status: Option<Arc<JobStatus>>,
+}
+
+/// The counters of a job's checkpoints.
+#[derive(Debug, Default)]
+pub struct CheckpointMetrics {
+    /// `numberOfCompletedCheckpoints`.
+    pub number_completed: AtomicU64,
+    /// `numberOfFailedCheckpoints`.
+    pub number_failed: AtomicU64,
+    /// `lastCheckpointDuration`, in milliseconds: from the trigger until it was durable.
+    pub last_duration_ms: AtomicU64,
+    /// `lastCheckpointSize`: bytes written for the last one.
+    pub last_bytes: AtomicU64,
+    /// `lastCheckpointFullSize`: bytes that the last one consists of.
+    pub last_full_bytes: AtomicU64,
+}
+
+impl CheckpointMetrics {
+    pub(crate) fn completed(&self, duration: Duration, bytes: u64, full_bytes: u64) {
+        let millis = duration.as_millis() as u64;
+        self.last_duration_ms.store(millis, Ordering::Relaxed);
+        self.last_bytes.store(bytes, Ordering::Relaxed);
+        self.last_full_bytes.store(full_bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.number_failed.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The counters of one subtask of a source.
@@ -54,7 +86,46 @@ impl JobMetrics {
     }
 
     pub(crate) fn count_checkpoint(&self) {
-        self.checkpoints.fetch_add(1, Ordering::Relaxed);
+        let completed = &self.checkpoints.number_completed;
+        completed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counters of the job's checkpoints.
+    pub fn checkpoints(&self) -> &CheckpointMetrics {
+        &self.checkpoints
+    }
+
+    /// The longest time for which one operator instance stood still to give its state, in nanoseconds.
+    pub fn longest_sync_pause_ns(&self) -> u64 {
+        let longest = |(_, metrics): (&str, &OperatorMetrics)| {
+            metrics.longest_snapshot_ns.load(Ordering::Relaxed)
+        };
+        self.operators().map(longest).max().unwrap_or(0)
+    }
+
+    pub(crate) fn warn(&self, warning: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.push(warning);
+    }
+
+    /// Counts for an attempt of this job.
+    pub(super) fn watch(&mut self, status: Arc<JobStatus>) {
+        self.status = Some(status);
+    }
+
+    /// How the job has been restarted, by Flink's metric names: `numRestarts` (and `fullRestarts`, the same), `uptime` and
+    /// `downtime` in milliseconds. Empty where nothing restarts it.
+    pub fn recovery(&self) -> BTreeMap<String, u64> {
+        let Some(status) = &self.status else {
+            return BTreeMap::new();
+        };
+        let overview = status.overview();
+        BTreeMap::from([
+            ("numRestarts".to_string(), overview.restarts),
+            ("fullRestarts".to_string(), overview.restarts),
+            ("uptime".to_string(), overview.uptime),
+            ("downtime".to_string(), overview.downtime),
+        ])
     }
 
     /// The counters by operator, in the order of the graph.
@@ -72,7 +143,10 @@ impl JobMetrics {
             said.chain(metrics.waiting.warning(name))
                 .collect::<Vec<_>>()
         };
-        self.operators().flat_map(of_operator).collect()
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = std::mem::take(&mut *warnings).into_iter();
+        let own = own.map(|warning| format!("warning: {warning}"));
+        own.chain(self.operators().flat_map(of_operator)).collect()
     }
 
     /// The sums over all operators, by Flink's metric names.
@@ -125,7 +199,7 @@ impl JobMetrics {
             rows,
             watermark: EventTime(watermark),
             late_rows,
-            checkpoints: self.checkpoints.load(Ordering::Relaxed),
+            checkpoints: self.checkpoints.number_completed.load(Ordering::Relaxed),
         }
     }
 }

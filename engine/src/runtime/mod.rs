@@ -4,8 +4,12 @@
 //! Deliberately absent: what a query means (see `plan`), and reading the clock anywhere but in `clock`.
 
 mod channel;
+mod checkpoint_options;
+mod checkpoint_writer;
+mod checkpointing;
 mod checks;
 mod clock;
+mod control;
 mod coordinator;
 mod deployment;
 mod exchange;
@@ -14,15 +18,26 @@ mod gate;
 mod graph;
 mod job;
 mod metrics;
+mod restart_strategy;
+mod restore;
+mod status;
 mod stepper;
+mod stopping;
+mod supervisor;
 mod task;
 mod worker;
 
+pub use checkpoint_options::{CheckpointMode, CheckpointOptions, CheckpointRetention, JobEnd};
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use control::{JobControl, JobRequest};
 pub use expected_operators::{expected_operators, explain_upgrade};
 pub use graph::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead, VertexId,
 };
-pub use job::{Job, JobOptions, JobOutcome};
-pub use metrics::{JobMetrics, Progress};
+pub use job::{JobOptions, JobOutcome};
+pub use metrics::{CheckpointMetrics, JobMetrics, Progress};
+pub use restart_strategy::{ExponentialDelay, RestartStrategy, Restarts};
+pub use restore::{ClaimMode, Origin, RestoreOptions};
+pub use status::{JobId, JobOverview, JobState, JobStatus};
 pub use stepper::{DeterministicStepper, StepperOptions};
+pub use supervisor::{GraphFactory, JobEvent, Started, Supervisor};

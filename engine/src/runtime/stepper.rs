@@ -16,8 +16,12 @@ use super::clock::{Clock, ManualClock};
 use super::deployment::deploy;
 use super::graph::JobGraph;
 use super::metrics::JobMetrics;
-use super::task::{Step, StepEnvironment, Task};
-use crate::checkpoint::{CheckpointCoordinator, JobSnapshot, SnapshotReader};
+use super::task::{Step, StepEnvironment, StopMode, Task};
+use crate::blobs::BlobStore;
+use crate::checkpoint::{
+    CheckpointContents, CheckpointCoordinator, CheckpointStorage, JobSnapshot, SnapshotReader,
+    WrittenCheckpoint,
+};
 use crate::error::{Error, Result};
 use crate::operators::Output;
 use crate::stream::CheckpointId;
@@ -56,7 +60,10 @@ pub struct DeterministicStepper {
     metrics: Arc<JobMetrics>,
     coordinator: CheckpointCoordinator,
     requested: CheckpointId,
-    completed: Option<JobSnapshot>,
+    stop: StopMode,
+    completed: Option<CheckpointContents>,
+    /// The state as of the last checkpoint that was asked for in memory.
+    whole: JobSnapshot,
     clock: ManualClock,
     options: StepperOptions,
     order: Option<SmallRng>,
@@ -70,11 +77,16 @@ impl DeterministicStepper {
         clock: ManualClock,
         snapshot: Option<&JobSnapshot>,
     ) -> Result<Self> {
-        let snapshot = snapshot.map(|snapshot| snapshot as &dyn SnapshotReader);
-        Self::from_reader(graph, options, clock, snapshot)
+        let reader = snapshot.map(|snapshot| snapshot as &dyn SnapshotReader);
+        let mut stepper = Self::from_reader(graph, options, clock, reader)?;
+        if let Some(snapshot) = snapshot {
+            stepper.whole = snapshot.clone();
+        }
+        Ok(stepper)
     }
 
-    /// Deploys a job, from whatever state can be read.
+    /// Deploys a job, from whatever state can be read. Where a checkpoint of it is taken, what the reader gave is not part of
+    /// [`DeterministicStepper::checkpoint`]; it is for [`DeterministicStepper::store_checkpoint`].
     pub fn from_reader(
         graph: JobGraph,
         options: StepperOptions,
@@ -85,10 +97,12 @@ impl DeterministicStepper {
         deployment.tasks.iter_mut().for_each(Task::await_answers);
         let last = snapshot.map_or(CheckpointId(0), |snapshot| snapshot.checkpoint());
         let mut stepper = DeterministicStepper {
-            coordinator: CheckpointCoordinator::new(deployment.tasks.len(), last),
+            coordinator: CheckpointCoordinator::new(&deployment.spans, last),
+            whole: JobSnapshot::empty(),
             tasks: deployment.tasks,
             metrics: Arc::new(deployment.metrics),
             requested: last,
+            stop: StopMode::None,
             completed: None,
             clock,
             order: options.order_seed.map(SmallRng::seed_from_u64),
@@ -112,6 +126,7 @@ impl DeterministicStepper {
             batch_rows: self.options.batch_rows,
             batch_bytes: self.options.batch_bytes,
             checkpoint: self.requested,
+            stop: self.stop,
         }
     }
 
@@ -156,12 +171,95 @@ impl DeterministicStepper {
             return Ok(None);
         }
         self.run_until_idle()?;
-        match self.completed.take() {
-            Some(snapshot) => Ok(Some(snapshot)),
-            None => Err(Error::internal(
-                "a checkpoint did not complete although the job came to rest",
-            )),
+        let contents = self.take_completed()?;
+        self.fold(&contents).map(Some)
+    }
+
+    /// What the checkpoint that was begun consists of; it must be complete.
+    fn take_completed(&mut self) -> Result<CheckpointContents> {
+        self.completed.take().ok_or_else(|| {
+            Error::internal("a checkpoint did not complete although the job came to rest")
+        })
+    }
+
+    /// Takes a checkpoint and writes it to a store, merging included, but tells nobody. `None` when the job has ended. When the store fails,
+    /// the next one holds what this one should have.
+    pub fn store_checkpoint(
+        &mut self,
+        blobs: &dyn BlobStore,
+        storage: &mut CheckpointStorage,
+    ) -> Result<Option<WrittenCheckpoint>> {
+        if !self.begin_checkpoint() {
+            return Ok(None);
         }
+        self.run_until_idle()?;
+        self.store_completed(blobs, storage)
+    }
+
+    /// What the checkpoint that was begun consists of, if it is complete by now.
+    pub fn completed_contents(&mut self) -> Option<CheckpointContents> {
+        self.completed.take()
+    }
+
+    /// What the checkpoint at the end of a job consists of. `None` while some task goes on.
+    pub fn final_contents(&mut self) -> Option<CheckpointContents> {
+        self.coordinator.final_contents()
+    }
+
+    /// A checkpoint could not be written: the next one holds what it held.
+    pub fn give_back(&mut self, contents: CheckpointContents) {
+        self.coordinator.give_back(contents);
+    }
+
+    /// Writes the checkpoint that was begun, if it is complete by now.
+    pub fn store_completed(
+        &mut self,
+        blobs: &dyn BlobStore,
+        storage: &mut CheckpointStorage,
+    ) -> Result<Option<WrittenCheckpoint>> {
+        let Some(contents) = self.completed.take() else {
+            return Ok(None);
+        };
+        self.store(contents, blobs, storage).map(Some)
+    }
+
+    /// Writes the checkpoint at the end of a job, before [`DeterministicStepper::commit_end`]. `None` while some task goes on.
+    pub fn store_final_checkpoint(
+        &mut self,
+        blobs: &dyn BlobStore,
+        storage: &mut CheckpointStorage,
+    ) -> Result<Option<WrittenCheckpoint>> {
+        match self.coordinator.final_contents() {
+            Some(contents) => self.store(contents, blobs, storage).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn store(
+        &mut self,
+        contents: CheckpointContents,
+        blobs: &dyn BlobStore,
+        storage: &mut CheckpointStorage,
+    ) -> Result<WrittenCheckpoint> {
+        let written = storage.write(blobs, &contents);
+        if written.is_err() {
+            self.coordinator.give_back(contents);
+            return written;
+        }
+        while let Some(plan) = storage.next_merge() {
+            let merged = plan.run(blobs, &|| false);
+            let has_failed = merged.is_err();
+            storage.install(blobs, merged);
+            if has_failed {
+                break;
+            }
+        }
+        written
+    }
+
+    /// Counts checkpoints on from a number; before the first one.
+    pub fn count_from(&mut self, last: CheckpointId) {
+        self.coordinator.count_from(last);
     }
 
     /// Asks the sources for the barrier of a new checkpoint without running anything. False when none can start.
@@ -173,6 +271,38 @@ impl DeterministicStepper {
             }
             None => false,
         }
+    }
+
+    /// Stops the job with a savepoint: nothing moves behind its barrier. It is complete and nobody has been told. `None` when
+    /// the job has ended.
+    pub fn suspend(&mut self) -> Result<Option<JobSnapshot>> {
+        if !self.begin_checkpoint() {
+            return Ok(None);
+        }
+        self.stop = StopMode::Suspend(self.requested);
+        self.run_until_idle()?;
+        let contents = self.completed.take();
+        contents.map(|contents| self.fold(&contents)).transpose()
+    }
+
+    /// Lets a suspended job go on: its savepoint could not be written.
+    pub fn go_on(&mut self) {
+        self.stop = StopMode::None;
+    }
+
+    /// Stops the job as if its input had ended here. Gives the savepoint, which holds what sinks commit with
+    /// [`DeterministicStepper::commit_end`].
+    pub fn drain(&mut self) -> Result<Option<JobSnapshot>> {
+        self.stop = StopMode::Drain;
+        self.run_until_idle()?;
+        let contents = self.coordinator.final_contents();
+        contents.map(|contents| self.fold(&contents)).transpose()
+    }
+
+    /// Lays what tasks said over what was known: all state of the job.
+    fn fold(&mut self, contents: &CheckpointContents) -> Result<JobSnapshot> {
+        contents.fold_into(&mut self.whole)?;
+        Ok(self.whole.clone())
     }
 
     /// Tells all tasks that a checkpoint is complete: sinks commit.

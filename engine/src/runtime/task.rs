@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,8 @@ use crate::operators::{
 use crate::planted::{Bug, is_planted};
 use crate::state::StateSnapshot;
 use crate::stream::{
-    CheckpointBarrier, CheckpointId, KeyGroup, KeyGroupRange, StreamElement, WatermarkStatus,
+    BarrierKind, CheckpointBarrier, CheckpointId, KeyGroup, KeyGroupRange, StreamElement,
+    WatermarkStatus,
 };
 use crate::types::{EventTime, ProcessingTime};
 
@@ -34,6 +36,19 @@ pub(crate) struct StepEnvironment {
     pub(crate) batch_bytes: usize,
     /// The latest checkpoint asked for; sources that have not sent its barrier do so.
     pub(crate) checkpoint: CheckpointId,
+    /// Whether and how the job is to stop.
+    pub(crate) stop: StopMode,
+}
+
+/// How a job stops with a savepoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopMode {
+    /// It goes on.
+    None,
+    /// Nothing moves behind the barrier of this checkpoint.
+    Suspend(CheckpointId),
+    /// Sources end as if their input had ended.
+    Drain,
 }
 
 /// What a step came to.
@@ -66,6 +81,8 @@ pub(crate) struct Task {
     emitted: EventTime,
     collected: Vec<(String, StateSnapshot)>,
     finished: bool,
+    /// The checkpoint behind whose barrier it rests.
+    suspended: Option<CheckpointId>,
     pub(crate) reports: VecDeque<TaskReport>,
 }
 
@@ -166,7 +183,10 @@ impl SourceHead {
             max_bytes: env.batch_bytes,
             now: env.now,
         };
-        let status = self.operator.poll(&mut self.ctx, &request, &mut self.out)?;
+        let status = match env.stop {
+            StopMode::Drain => self.operator.drain(&mut self.ctx, &mut self.out),
+            _ => self.operator.poll(&mut self.ctx, &request, &mut self.out)?,
+        };
         self.pending_until = None;
         match status {
             SourceStatus::Emitted => return Ok(true),
@@ -352,7 +372,11 @@ impl Slot {
         checkpoint: CheckpointId,
         emitted: EventTime,
     ) -> Result<(String, StateSnapshot)> {
+        let begun = Instant::now();
         let mut snapshot = self.operator.snapshot_state(&mut self.ctx, checkpoint)?;
+        let taken = begun.elapsed().as_nanos() as u64;
+        let longest = &self.ctx.metrics().longest_snapshot_ns;
+        longest.fetch_max(taken, Ordering::Relaxed);
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok((self.uid.clone(), snapshot))
     }
@@ -472,6 +496,7 @@ impl Task {
             emitted: EventTime::MIN,
             collected: Vec::new(),
             finished: false,
+            suspended: None,
             reports: VecDeque::new(),
         }
     }
@@ -498,8 +523,14 @@ impl Task {
         if self.finished {
             return Ok(Step::Finished);
         }
+        if self.is_suspended(env) {
+            return Ok(Step::Idle { until: None });
+        }
         let mut progressed = self.run_chain(env.now)?;
-        if self.is_clear() && (self.fire_timers(env.now)? || self.read_head(env)?) {
+        if self.suspended.is_none()
+            && self.is_clear()
+            && (self.fire_timers(env.now)? || self.read_head(env)?)
+        {
             progressed = true;
             self.run_chain(env.now)?;
         }
@@ -510,6 +541,14 @@ impl Task {
                 until: self.next_time(),
             },
         })
+    }
+
+    /// Whether it rests behind the barrier of a stop. It goes on when the stop has been given up.
+    fn is_suspended(&mut self, env: &StepEnvironment) -> bool {
+        self.suspended = self
+            .suspended
+            .filter(|checkpoint| env.stop == StopMode::Suspend(*checkpoint));
+        self.suspended.is_some()
     }
 
     /// Has the operators wait for every answer from outside, so that a run can be run again.
@@ -573,6 +612,9 @@ impl Task {
 
     /// When a timer of the task is due or its source wants to be polled again.
     pub(crate) fn next_time(&self) -> Option<ProcessingTime> {
+        if self.suspended.is_some() {
+            return None;
+        }
         let polled = match &self.head {
             Head::Source(source) => source.pending_until,
             Head::Gate(_) => None,
@@ -672,7 +714,12 @@ impl Task {
     fn send(&mut self, element: StreamElement) -> Result<()> {
         match &element {
             StreamElement::Watermark(watermark) => self.emitted = self.emitted.max(*watermark),
-            StreamElement::Barrier(barrier) => self.report(Some(barrier.checkpoint)),
+            StreamElement::Barrier(barrier) => {
+                self.report(Some(barrier.checkpoint));
+                if barrier.kind == BarrierKind::Suspend {
+                    self.suspended = Some(barrier.checkpoint);
+                }
+            }
             StreamElement::End => {
                 self.finished = true;
                 self.report(None);
@@ -711,9 +758,7 @@ impl Task {
                 }
                 if source.last_checkpoint < env.checkpoint {
                     source.last_checkpoint = env.checkpoint;
-                    let barrier = CheckpointBarrier {
-                        checkpoint: env.checkpoint,
-                    };
+                    let barrier = barrier_of(env);
                     self.collected
                         .push((source.uid.clone(), source.snapshot(self.emitted)?));
                     source.out.element(StreamElement::Barrier(barrier));
@@ -740,6 +785,18 @@ impl Task {
                 Ok(is_next)
             }
         }
+    }
+}
+
+/// The barrier of the checkpoint that was asked for.
+fn barrier_of(env: &StepEnvironment) -> CheckpointBarrier {
+    let kind = match env.stop {
+        StopMode::Suspend(checkpoint) if checkpoint == env.checkpoint => BarrierKind::Suspend,
+        _ => BarrierKind::Checkpoint,
+    };
+    CheckpointBarrier {
+        checkpoint: env.checkpoint,
+        kind,
     }
 }
 

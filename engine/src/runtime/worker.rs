@@ -23,14 +23,7 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn run(mut self) -> Vec<Task> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.turn()));
-        let result = outcome.unwrap_or_else(|panic| {
-            Err(Error::internal(format!(
-                "a task panicked: {}",
-                panic_message(&*panic)
-            )))
-        });
-        let report = match result {
+        let report = match caught(|| self.turn()) {
             Ok(()) => Report::ThreadEnded,
             Err(error) => Report::Failed(error),
         };
@@ -41,8 +34,13 @@ impl Worker {
 
     fn turn(&mut self) -> Result<()> {
         const LONGEST_SLEEP: Duration = Duration::from_millis(500);
-        while !self.shared.cancel.load(Ordering::Relaxed) {
+        while !self.shared.cancel.load(Ordering::Relaxed) && !self.shared.stop.is_aborted() {
+            // Read before the completed checkpoint: who sees that the job has stopped commits what belongs to the savepoint.
+            let is_suspended = self.shared.stop.is_suspended();
             self.notify()?;
+            if is_suspended {
+                return Ok(());
+            }
             let env = self.environment();
             let (mut progressed, mut finished, mut until) = (false, 0, None::<i64>);
             for task in self.tasks.iter_mut().rev() {
@@ -77,12 +75,14 @@ impl Worker {
 
     fn environment(&self) -> StepEnvironment {
         let options = &self.shared.options;
-        let checkpoint = CheckpointId(self.shared.requested.load(Ordering::Relaxed));
+        // How to stop is known before the checkpoint is asked for that it begins with.
+        let checkpoint = CheckpointId(self.shared.requested.load(Ordering::SeqCst));
         StepEnvironment {
             now: self.shared.clock.now(),
             batch_rows: options.batch_rows,
             batch_bytes: options.batch_bytes,
             checkpoint,
+            stop: self.shared.stop.mode(),
         }
     }
 
@@ -96,6 +96,14 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// Runs what may panic; a panic is an error like any other.
+pub(super) fn caught<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let message = panic_message(&*panic);
+        Err(Error::internal(format!("a task panicked: {message}")))
+    })
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {

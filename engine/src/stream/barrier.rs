@@ -19,4 +19,25 @@ impl fmt::Display for CheckpointId {
 pub struct CheckpointBarrier {
     /// Which checkpoint it belongs to.
     pub checkpoint: CheckpointId,
+    /// What follows it.
+    pub kind: BarrierKind,
+}
+
+impl CheckpointBarrier {
+    /// The barrier of a checkpoint behind which the job goes on.
+    pub fn new(checkpoint: CheckpointId) -> Self {
+        CheckpointBarrier {
+            checkpoint,
+            kind: BarrierKind::Checkpoint,
+        }
+    }
+}
+
+/// What follows a barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BarrierKind {
+    /// The rows after the checkpoint.
+    Checkpoint,
+    /// Nothing, unless the job goes on because the savepoint failed: it stops here, its windows and timers as they are.
+    Suspend,
 }

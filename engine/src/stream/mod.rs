@@ -11,7 +11,7 @@ mod key_group;
 mod partitioner;
 mod watermark;
 
-pub use barrier::{CheckpointBarrier, CheckpointId};
+pub use barrier::{BarrierKind, CheckpointBarrier, CheckpointId};
 pub use changelog_batch::{ChangelogBatch, StepSlice, concat_batches};
 pub use element::{StreamElement, WatermarkStatus};
 pub use hash::{KeyHashes, hash_columns};

@@ -72,7 +72,7 @@ impl Way {
 
     /// Why this build cannot run it.
     pub fn unavailable(self) -> Option<&'static str> {
-        (self == Way::Rocksdb).then_some("the rocksdb state backend is not available in this build")
+        None
     }
 }
 

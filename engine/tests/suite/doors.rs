@@ -66,6 +66,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "connectors::factory",
         ],
     ),
+    ("blobs", &[]),
     (
         "checkpoint",
         &["types", "stream", "state", "config", "blobs"],
@@ -81,6 +82,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "operators",
             "connectors",
             "checkpoint",
+            "blobs",
         ],
     ),
     (

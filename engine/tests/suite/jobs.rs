@@ -58,6 +58,14 @@ fn lines(directory: &Path) -> Vec<String> {
     lines
 }
 
+/// A cancelled job leaves its checkpoints.
+fn retained() -> (&'static str, String) {
+    (
+        "execution.checkpointing.externalized-checkpoint-retention",
+        "RETAIN_ON_CANCELLATION".to_string(),
+    )
+}
+
 #[test]
 fn a_job_stopped_between_checkpoints_goes_on_at_another_parallelism_and_writes_each_row_once() {
     let directory = tempfile::tempdir().unwrap();
@@ -77,6 +85,7 @@ fn a_job_stopped_between_checkpoints_goes_on_at_another_parallelism_and_writes_e
         vec![
             ("parallelism.default", parallelism.to_string()),
             ("execution.checkpointing.interval", "60 ms".to_string()),
+            retained(),
             (
                 "execution.checkpointing.dir",
                 checkpoints.display().to_string(),
@@ -139,6 +148,7 @@ fn a_checkpoint_of_another_job_is_refused() {
     );
     let options = vec![
         ("execution.checkpointing.interval", "20 ms".to_string()),
+        retained(),
         (
             "execution.checkpointing.dir",
             checkpoints.display().to_string(),

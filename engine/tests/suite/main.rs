@@ -11,6 +11,7 @@ mod file_sinks;
 mod jobs;
 mod random_queries;
 mod random_windows;
+mod recovery;
 mod retail;
 mod simulation;
 mod upgrade;

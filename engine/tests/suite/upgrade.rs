@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
 use volley::checkpoint::{JobSnapshot, open_snapshot, savepoint};
-use volley::connectors::collect::CollectSink;
+use volley::connectors::collect::{CollectSink, Collector, Delivery};
 use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
 use volley::runtime::{DeterministicStepper, JobGraph, ManualClock, StepperOptions};
 use volley::stream::{ChangelogBatch, KeyGroupRange};
@@ -39,7 +39,7 @@ type Results = Arc<Mutex<BTreeMap<i64, Vec<Option<i64>>>>>;
 
 fn collecting(results: &Results) -> Arc<CollectSink> {
     let results = results.clone();
-    Arc::new(CollectSink(Arc::new(move |batch: &ChangelogBatch| {
+    let collector: Collector = Arc::new(move |batch: &ChangelogBatch| {
         let mut results = results.lock().unwrap();
         let columns = batch.rows.columns();
         let value = |column: usize, row: usize| {
@@ -54,7 +54,8 @@ fn collecting(results: &Results) -> Arc<CollectSink> {
             }
         }
         Ok(())
-    })))
+    });
+    Arc::new(CollectSink::new(collector, Delivery::AtOnce))
 }
 
 struct Run {

@@ -39,11 +39,21 @@ pub fn write(
     facts: &PlanFacts,
     target: &str,
 ) -> Result<String> {
-    let blobs = open_blobs(target)?;
-    let directory = new_directory(&*blobs, &facts.job, reader)?;
+    let directory = new_directory(&*open_blobs(target)?, &facts.job, reader)?;
+    let location = format!("{}/{directory}", target.trim_end_matches('/'));
+    write_in(reader, max_parallelism, facts, &location)?;
+    Ok(location)
+}
+
+/// The same into `directory` itself, which holds nothing.
+pub fn write_in(
+    reader: &dyn SnapshotReader,
+    max_parallelism: u16,
+    facts: &PlanFacts,
+    directory: &str,
+) -> Result<()> {
     let writer = Writer {
-        blobs,
-        directory,
+        blobs: open_blobs(directory)?,
         reader,
         max_parallelism,
     };
@@ -67,15 +77,7 @@ pub fn write(
             "the manifest of a savepoint does not serialise: {error}"
         ))
     })?;
-    writer.blobs.put(
-        &format!("{}/{SAVEPOINT_FILE}", writer.directory),
-        Bytes::from(text),
-    )?;
-    Ok(format!(
-        "{}/{}",
-        target.trim_end_matches('/'),
-        writer.directory
-    ))
+    writer.blobs.put(SAVEPOINT_FILE, Bytes::from(text))
 }
 
 /// A name that no savepoint has yet.
@@ -102,7 +104,6 @@ fn file_name(text: &str) -> String {
 
 struct Writer<'a> {
     blobs: Arc<dyn BlobStore>,
-    directory: String,
     reader: &'a dyn SnapshotReader,
     max_parallelism: u16,
 }
@@ -131,7 +132,7 @@ impl Writer<'_> {
                     key_groups: Vec::new(),
                 });
                 for batch in table.batches.iter().filter(|batch| batch.num_rows() > 0) {
-                    writer.write(&self.blobs, &self.directory, batch, range)?;
+                    writer.write(&self.blobs, batch, range)?;
                 }
             }
             tables.values_mut().try_for_each(TableWriter::end_range)?;
@@ -161,15 +162,13 @@ impl TableWriter {
     fn write(
         &mut self,
         blobs: &Arc<dyn BlobStore>,
-        directory: &str,
         batch: &RecordBatch,
         range: KeyGroupRange,
     ) -> Result<()> {
         if self.file.is_none() {
-            let path = format!("{directory}/{}", self.path);
             let schema = batch.schema();
             let columns = distinct_names(&schema);
-            let blob = BlobWriter::new(blobs.clone(), &path)?;
+            let blob = BlobWriter::new(blobs.clone(), &self.path)?;
             let writer = ArrowWriter::try_new(blob, columns.clone(), Some(properties(&schema)?))?;
             self.file = Some((writer, columns));
         }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::array::AsArray;
 use arrow::datatypes::SchemaRef;
 
-use super::{SnapshotReader, TableFacts};
+use super::{PlanFacts, SnapshotReader, TableFacts};
 use crate::error::Result;
 use crate::state::{StateSnapshot, TableScope};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
@@ -162,19 +162,15 @@ fn owes_nothing(reader: &dyn SnapshotReader, uid: &str, tables: &[TableFacts]) -
 }
 
 /// Gives the state of one plan to the operators of another.
-pub struct MigratingReader<'a> {
-    inner: &'a dyn SnapshotReader,
+pub struct MigratingReader<R> {
+    inner: R,
     tables: BTreeMap<String, BTreeMap<String, SchemaRef>>,
     dropped: BTreeSet<String>,
 }
 
-impl<'a> MigratingReader<'a> {
+impl<R: SnapshotReader> MigratingReader<R> {
     /// A reader as `report` says, for these operators.
-    pub fn new(
-        inner: &'a dyn SnapshotReader,
-        report: &UpgradeReport,
-        expected: &[ExpectedOperator],
-    ) -> Self {
+    pub fn new(inner: R, report: &UpgradeReport, expected: &[ExpectedOperator]) -> Self {
         let tables = expected.iter();
         let tables = tables.map(|operator| (operator.uid.clone(), operator.tables.clone()));
         MigratingReader {
@@ -188,7 +184,7 @@ impl<'a> MigratingReader<'a> {
     }
 }
 
-impl SnapshotReader for MigratingReader<'_> {
+impl<R: SnapshotReader> SnapshotReader for MigratingReader<R> {
     fn checkpoint(&self) -> CheckpointId {
         self.inner.checkpoint()
     }
@@ -218,5 +214,27 @@ impl SnapshotReader for MigratingReader<'_> {
             }
         }
         Ok(state)
+    }
+
+    fn plan_facts(&self) -> Option<PlanFacts> {
+        self.inner.plan_facts()
+    }
+
+    fn max_parallelism(&self) -> Option<u16> {
+        self.inner.max_parallelism()
+    }
+
+    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+        if self.dropped.contains(uid) {
+            return Ok(Vec::new());
+        }
+        let asked = self.tables.get(uid);
+        let mut facts = self.inner.tables(uid)?;
+        for table in &mut facts {
+            if let Some(schema) = asked.and_then(|tables| tables.get(&table.name)) {
+                table.schema = table.schema.as_ref().map(|_| schema.clone());
+            }
+        }
+        Ok(facts)
     }
 }

@@ -2,7 +2,6 @@
 //! notification, the barrier of a checkpoint without waiting for it.
 
 use super::DeterministicStepper;
-use crate::checkpoint::JobSnapshot;
 use crate::error::Result;
 use crate::runtime::clock::Clock;
 use crate::runtime::task::{Step, Task};
@@ -24,11 +23,6 @@ impl DeterministicStepper {
         Ok(step == Step::Progress || step == Step::Finished && !before)
     }
 
-    /// The snapshot of the checkpoint that every task has passed since the last call.
-    pub fn completed_snapshot(&mut self) -> Option<JobSnapshot> {
-        self.completed.take()
-    }
-
     /// Whether a barrier is on its way.
     pub fn is_checkpoint_pending(&self) -> bool {
         self.coordinator.is_pending()
@@ -37,11 +31,6 @@ impl DeterministicStepper {
     /// Tells one task that a checkpoint is complete.
     pub fn notify_task(&mut self, index: usize, checkpoint: CheckpointId) -> Result<()> {
         self.tasks[index].notify_checkpoint_complete(checkpoint)
-    }
-
-    /// The last checkpoint of a job whose tasks have all ended.
-    pub fn final_snapshot(&mut self) -> Option<JobSnapshot> {
-        self.coordinator.final_snapshot()
     }
 
     /// Moves the clock and nothing else.

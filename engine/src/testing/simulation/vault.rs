@@ -1,13 +1,13 @@
 //! The checkpoints of a simulated world: written call by call while the job goes on, complete with the last call, and all that is left
 //! of a job that is killed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use crate::checkpoint::{JobSnapshot, SnapshotReader};
+use crate::checkpoint::{CheckpointContents, JobSnapshot, SnapshotReader};
 use crate::error::Result;
 use crate::runtime::DeterministicStepper;
 use crate::stream::CheckpointId;
@@ -73,8 +73,8 @@ impl Vault {
         job: &mut DeterministicStepper,
         random: &mut SmallRng,
     ) -> Result<Option<CheckpointId>> {
-        match job.completed_snapshot() {
-            Some(snapshot) => self.begin_snapshot(snapshot, true, random).map(Some),
+        match job.completed_contents() {
+            Some(contents) => self.begin_contents(&contents, true, random).map(Some),
             None => Ok(None),
         }
     }
@@ -85,24 +85,21 @@ impl Vault {
         job: &mut DeterministicStepper,
         random: &mut SmallRng,
     ) -> Result<Option<CheckpointId>> {
-        match job.final_snapshot() {
-            Some(snapshot) => self.begin_snapshot(snapshot, false, random).map(Some),
+        match job.final_contents() {
+            Some(contents) => self.begin_contents(&contents, false, random).map(Some),
             None => Ok(None),
         }
     }
 
-    fn begin_snapshot(
+    fn begin_contents(
         &mut self,
-        snapshot: JobSnapshot,
+        contents: &CheckpointContents,
         may_fail: bool,
         random: &mut SmallRng,
     ) -> Result<CheckpointId> {
-        let checkpoint = snapshot.checkpoint;
-        let mut whole = self.whole.take().unwrap_or_else(|| JobSnapshot {
-            checkpoint: snapshot.checkpoint,
-            operators: BTreeMap::new(),
-        });
-        whole.apply(snapshot)?;
+        let checkpoint = contents.checkpoint;
+        let mut whole = self.whole.take().unwrap_or_else(JobSnapshot::empty);
+        contents.fold_into(&mut whole)?;
         self.whole = Some(whole.clone());
         let fate = match may_fail && random.random_bool(0.15) {
             true => Fate::Fails,

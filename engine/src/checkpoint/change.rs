@@ -1,0 +1,309 @@
+//! What a checkpoint adds to the keyed state of an operator: the rows of some keys, in place of all that was kept for them before.
+//!
+//! A change speaks for whole spans of keys (a subtask that gave all its state), for single keys (one that gave what changed), or
+//! both. Changes are laid over each other key by key; [`StateSnapshot::apply`] is the definition.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::state::{StateSnapshot, StateTable, TableScope, key_hashes_of};
+use crate::stream::KeyGroupRange;
+
+/// The batches of keyed tables by name.
+pub(super) type KeyedTables = BTreeMap<String, Vec<RecordBatch>>;
+
+/// Keys by the upper half of their hash, `first ..= last`. Key groups are such spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeySpan {
+    /// The lowest upper half.
+    pub first: u32,
+    /// The highest.
+    pub last: u32,
+}
+
+impl KeySpan {
+    /// All keys.
+    pub const ALL: KeySpan = KeySpan {
+        first: 0,
+        last: u32::MAX,
+    };
+
+    /// The keys of some of `max_parallelism` key groups.
+    pub fn of_key_groups(range: KeyGroupRange, max_parallelism: u16) -> KeySpan {
+        let start = |group: u64| (group << 32).div_ceil(max_parallelism.max(1) as u64);
+        let end = start(range.last.0 as u64 + 1) - 1;
+        KeySpan {
+            first: start(range.first.0 as u64) as u32,
+            last: end.min(u32::MAX as u64) as u32,
+        }
+    }
+
+    /// The `index`th of `count` equal spans of this one; no more than it has values.
+    pub(super) fn share(self, index: usize, count: usize) -> KeySpan {
+        let start = |index: usize| {
+            let offset = index as u128 * self.width() as u128 / count as u128;
+            self.first as u64 + offset as u64
+        };
+        KeySpan {
+            first: start(index) as u32,
+            last: (start(index + 1) - 1) as u32,
+        }
+    }
+
+    /// In which of the `count` equal spans a hash of this one lies.
+    pub(super) fn share_of(self, hash: u64, count: usize) -> usize {
+        let upper = (hash >> 32) - self.first as u64;
+        let guess = (upper as u128 * count as u128 / self.width() as u128) as usize;
+        let next = (guess + 1).min(count - 1);
+        if self.share(next, count).contains(hash) {
+            return next;
+        }
+        guess
+    }
+
+    /// How many values there are.
+    pub(super) fn width(self) -> u64 {
+        self.last as u64 - self.first as u64 + 1
+    }
+
+    pub(super) fn contains(self, hash: u64) -> bool {
+        let upper = (hash >> 32) as u32;
+        self.first <= upper && upper <= self.last
+    }
+
+    pub(super) fn overlaps(self, other: KeySpan) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+
+    pub(super) fn covers(self, other: KeySpan) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+}
+
+/// Spans as few as say the same, in order.
+pub(super) fn joined(mut spans: Vec<KeySpan>) -> Vec<KeySpan> {
+    spans.sort_unstable_by_key(|span| span.first);
+    let mut result: Vec<KeySpan> = Vec::new();
+    for span in spans {
+        match result.last_mut() {
+            Some(last) if span.first as u64 <= last.last as u64 + 1 => {
+                last.last = last.last.max(span.last)
+            }
+            _ => result.push(span),
+        }
+    }
+    result
+}
+
+/// The keys that a change speaks for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Replaced {
+    /// All keys of these spans.
+    pub(super) spans: Vec<KeySpan>,
+    /// And these, ascending and each once.
+    pub(super) keys: Vec<u64>,
+}
+
+impl Replaced {
+    pub(super) fn contains(&self, hash: u64) -> bool {
+        self.spans.iter().any(|span| span.contains(hash)) || self.keys.binary_search(&hash).is_ok()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.spans.is_empty() && self.keys.is_empty()
+    }
+
+    pub(super) fn is_all(&self) -> bool {
+        self.spans.contains(&KeySpan::ALL)
+    }
+
+    fn extend(&mut self, other: Replaced) {
+        self.spans = joined([std::mem::take(&mut self.spans), other.spans].concat());
+        self.keys.extend(other.keys);
+        self.keys.sort_unstable();
+        self.keys.dedup();
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Change {
+    pub(super) replaced: Replaced,
+    pub(super) tables: KeyedTables,
+}
+
+impl Change {
+    /// The keyed tables of a snapshot without its parts. `span` is what its instance owns.
+    pub(super) fn of_snapshot(snapshot: &StateSnapshot, span: KeySpan) -> Change {
+        let replaced = match &snapshot.changed {
+            None => Replaced {
+                spans: vec![span],
+                keys: Vec::new(),
+            },
+            Some(keys) => Replaced {
+                spans: Vec::new(),
+                keys: keys.clone(),
+            },
+        };
+        let keyed = |(name, table): (&String, &StateTable)| {
+            let holds = table.scope == TableScope::Keyed && !table.batches.is_empty();
+            holds.then(|| (name.clone(), table.batches.clone()))
+        };
+        Change {
+            replaced,
+            tables: snapshot.tables.iter().filter_map(keyed).collect(),
+        }
+    }
+
+    /// A span in which all keys lie that it speaks for or has rows of.
+    pub(super) fn bounds(&self) -> KeySpan {
+        if !self.replaced.spans.is_empty() {
+            return KeySpan::ALL;
+        }
+        let rows = self.tables.values().flatten().flat_map(key_hashes_of);
+        let keys = self.replaced.keys.first().into_iter();
+        let keys = keys.chain(self.replaced.keys.last());
+        let (mut first, mut last) = (u32::MAX, 0);
+        for hash in rows.chain(keys) {
+            let upper = (hash >> 32) as u32;
+            (first, last) = (first.min(upper), last.max(upper));
+        }
+        match first <= last {
+            true => KeySpan { first, last },
+            false => KeySpan::ALL,
+        }
+    }
+
+    /// Adds what another instance says at the same time, for other keys.
+    pub(super) fn beside(&mut self, other: Change) {
+        self.replaced.extend(other.replaced);
+        for (name, batches) in other.tables {
+            self.tables.entry(name).or_default().extend(batches);
+        }
+    }
+
+    /// Lays a later change over this one.
+    pub(super) fn then(&mut self, later: Change) -> Result<()> {
+        self.tables = without(std::mem::take(&mut self.tables), &later.replaced)?;
+        self.beside(later);
+        Ok(())
+    }
+
+    /// Lays the change over all that is kept.
+    pub(super) fn apply_to(self, whole: &mut StateSnapshot) -> Result<()> {
+        let mut before = KeyedTables::new();
+        for (name, table) in std::mem::take(&mut whole.tables) {
+            match table.scope {
+                TableScope::Keyed => drop(before.insert(name, table.batches)),
+                TableScope::Operator => drop(whole.tables.insert(name, table)),
+            }
+        }
+        let mut state = Change {
+            replaced: Replaced::default(),
+            tables: before,
+        };
+        state.then(self)?;
+        for (name, batches) in state.tables {
+            whole.insert_keyed(&name, batches);
+        }
+        Ok(())
+    }
+
+    /// About how many bytes it takes as Arrow IPC.
+    pub(super) fn size_bytes(&self) -> usize {
+        let rows: usize = self.tables.values().flatten().map(batch_bytes).sum();
+        rows + self.replaced.keys.len() * 8
+    }
+}
+
+fn without(tables: KeyedTables, replaced: &Replaced) -> Result<KeyedTables> {
+    if replaced.is_all() {
+        return Ok(KeyedTables::new());
+    }
+    let mut kept = KeyedTables::new();
+    for (name, batches) in tables {
+        let batches = batches
+            .iter()
+            .map(|batch| retain(batch, |hash| !replaced.contains(hash)))
+            .collect::<Result<Vec<_>>>()?;
+        let batches: Vec<_> = batches
+            .into_iter()
+            .filter(|batch| batch.num_rows() > 0)
+            .collect();
+        if !batches.is_empty() {
+            kept.insert(name, batches);
+        }
+    }
+    Ok(kept)
+}
+
+/// The rows of a keyed batch whose key is kept.
+pub(super) fn retain(batch: &RecordBatch, keep: impl Fn(u64) -> bool) -> Result<RecordBatch> {
+    let hashes = key_hashes_of(batch);
+    let mask = BooleanBuffer::collect_bool(hashes.len(), |row| keep(hashes[row]));
+    let count = mask.count_set_bits();
+    if count == mask.len() {
+        return Ok(batch.clone());
+    }
+    if count == 0 {
+        return Ok(batch.slice(0, 0));
+    }
+    Ok(compute::filter_record_batch(
+        batch,
+        &BooleanArray::new(mask, None),
+    )?)
+}
+
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    let column = |column: &arrow::array::ArrayRef| {
+        let sliced = column.to_data().get_slice_memory_size();
+        sliced.unwrap_or_else(|_| column.get_array_memory_size())
+    };
+    batch.columns().iter().map(column).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::KeyGroup;
+
+    #[test]
+    fn a_span_holds_the_keys_of_its_groups() {
+        for max in [1u16, 7, 128, 32768] {
+            for parallelism in [1usize, 2, 3] {
+                let parallelism = parallelism.min(max as usize);
+                for index in 0..parallelism {
+                    let range = KeyGroupRange::of_subtask(index, parallelism, max);
+                    let span = KeySpan::of_key_groups(range, max);
+                    let edges = [span.first, span.last, span.first / 2, span.last / 3];
+                    for upper in edges {
+                        for upper in [upper.wrapping_sub(1), upper, upper.wrapping_add(1)] {
+                            let hash = (upper as u64) << 32 | 5;
+                            let inside = range.contains(KeyGroup::of_hash(hash, max));
+                            assert_eq!(span.contains(hash), inside, "{max} {index} {upper}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shares_cover_all_keys_once() {
+        for count in [1, 2, 3, 1000] {
+            let shares: Vec<_> = (0..count).map(|at| KeySpan::ALL.share(at, count)).collect();
+            assert_eq!(joined(shares.clone()), [KeySpan::ALL]);
+            assert!(shares.windows(2).all(|two| !two[0].overlaps(two[1])));
+            for (at, share) in shares.iter().enumerate() {
+                for upper in [share.first, share.last] {
+                    assert_eq!(KeySpan::ALL.share_of((upper as u64) << 32, count), at);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! Reads a checkpoint back: checks every byte that it consists of first, then gives out state operator by operator and key group
+//! by key group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::change::KeySpan;
+use super::manifest::{MANIFEST, Manifest, OperatorManifest, Piece};
+use super::segment::{DataSource, SegmentsReader};
+use super::{JobSnapshot, OperatorFacts, PlanFacts, SnapshotReader, TableFacts};
+use crate::blobs::{BlobStore, open_blobs};
+use crate::error::{Error, Result};
+use crate::state::{StateSnapshot, TableScope};
+use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
+
+/// Bytes of one request while a checkpoint is verified.
+const READ_BYTES: u64 = 8 << 20;
+
+/// A complete checkpoint of which every piece had the length and checksum of the manifest when it was opened.
+#[derive(Debug)]
+pub struct CheckpointReader {
+    source: DataSource,
+    manifest: Manifest,
+    location: String,
+    warnings: Vec<String>,
+}
+
+/// The directory of checkpoints and the number in a path `<directory>/chk-<id>`.
+pub(super) fn split_path(path: &str) -> Option<(&str, u64)> {
+    let path = path.trim_end_matches('/');
+    let (directory, name) = match path.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some(parts) => parts,
+        None => (".", path),
+    };
+    Some((directory, checkpoint_number(name)?))
+}
+
+/// The number in `chk-<number>`.
+pub(super) fn checkpoint_number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("chk-")?;
+    let number = digits.parse().ok()?;
+    (format!("{number}") == digits).then_some(number)
+}
+
+/// The checkpoints of a store that have a manifest, newest first.
+pub(super) fn complete_checkpoints(blobs: &dyn BlobStore) -> Result<Vec<u64>> {
+    let number = |path: &str| {
+        let (directory, name) = path.split_once('/')?;
+        (name == MANIFEST).then(|| checkpoint_number(directory))?
+    };
+    let blobs = blobs.list("")?;
+    let mut found: Vec<u64> = blobs.iter().filter_map(|blob| number(&blob.path)).collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(found)
+}
+
+impl CheckpointReader {
+    /// Opens a checkpoint, for a job with `max_parallelism` key groups where that is known, and verifies it. `path` (local, or any URL of an object store) is its
+    /// directory `chk-<id>`, or the directory above for the newest one that is whole: one that is damaged gives a
+    /// warning there, and an error where it is named itself.
+    pub fn open(path: &str, max_parallelism: impl Into<Option<u16>>) -> Result<Self> {
+        let max_parallelism = max_parallelism.into();
+        if let Some((directory, id)) = split_path(path) {
+            return Self::named(open_blobs(directory)?, CheckpointId(id), max_parallelism);
+        }
+        let blobs = open_blobs(path)?;
+        if blobs.get(MANIFEST)?.is_some() {
+            return Self::verified(blobs, "", max_parallelism)?.map_err(Damage::into_error);
+        }
+        Self::latest(blobs, max_parallelism)?.ok_or_else(|| {
+            Error::user(format!("there is no complete checkpoint in {path}"))
+                .hint("'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it")
+        })
+    }
+
+    /// One checkpoint of a directory of checkpoints.
+    pub fn named(
+        blobs: Arc<dyn BlobStore>,
+        checkpoint: CheckpointId,
+        max_parallelism: Option<u16>,
+    ) -> Result<Self> {
+        let directory = format!("chk-{checkpoint}/");
+        Self::verified(blobs, &directory, max_parallelism)?.map_err(Damage::into_error)
+    }
+
+    /// The newest checkpoint of a directory of checkpoints that is complete and undamaged; `None` where there is none at all.
+    pub fn latest(blobs: Arc<dyn BlobStore>, max_parallelism: Option<u16>) -> Result<Option<Self>> {
+        let mut warnings = Vec::new();
+        for id in complete_checkpoints(&*blobs)? {
+            let directory = format!("chk-{id}/");
+            match Self::verified(blobs.clone(), &directory, max_parallelism)? {
+                Ok(mut reader) => {
+                    reader.warnings = warnings;
+                    return Ok(Some(reader));
+                }
+                Err(damage) => warnings.push(format!(
+                    "checkpoint {id} is not restored: {}; the one before it is used",
+                    damage.0
+                )),
+            }
+        }
+        match warnings.first() {
+            None => Ok(None),
+            Some(_) => Err(Error::external(format!(
+                "no checkpoint in {} is whole: {}",
+                blobs.location(),
+                warnings.join("; ")
+            ))
+            .hint("restore a savepoint, or start without 'execution.state-recovery.path'")),
+        }
+    }
+
+    /// The outer error: the store cannot be asked, or the checkpoint is not for this job. The inner one: it is damaged.
+    fn verified(
+        blobs: Arc<dyn BlobStore>,
+        directory: &str,
+        max_parallelism: Option<u16>,
+    ) -> Result<Result<Self, Damage>> {
+        let path = format!("{directory}{MANIFEST}");
+        let root = blobs.location();
+        let location = format!(
+            "{}/{}",
+            root.trim_end_matches('/'),
+            directory.trim_end_matches('/')
+        );
+        let file = format!("{}/{path}", blobs.location());
+        let Some(text) = blobs.get(&path)? else {
+            let missing = format!("{file} is not there: the checkpoint is not complete");
+            return Ok(Err(Damage(missing)));
+        };
+        let manifest = match Manifest::from_json(&text) {
+            Ok(manifest) => manifest,
+            Err(super::manifest::ManifestFault::Damaged(what)) => {
+                return Ok(Err(Damage(format!("{file} is damaged: it {what}"))));
+            }
+            Err(other) => return Err(other.into_error(&file)),
+        };
+        check_max_parallelism(&manifest, &file, max_parallelism)?;
+        let source = DataSource {
+            blobs,
+            own: format!("chk-{}/", manifest.checkpoint),
+            moved_to: directory.to_string(),
+        };
+        if let Some(damage) = verify(&source, &manifest)? {
+            return Ok(Err(damage));
+        }
+        Ok(Ok(CheckpointReader {
+            source,
+            manifest,
+            location: location.trim_end_matches('/').to_string(),
+            warnings: Vec::new(),
+        }))
+    }
+
+    /// Where it lies.
+    pub fn location(&self) -> &str {
+        &self.location
+    }
+
+    /// Whether its directory still has the name that it was written under, so that later checkpoints can refer to its files.
+    pub fn is_in_place(&self) -> bool {
+        self.source.own == self.source.moved_to
+    }
+
+    /// What its files say.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// What somebody should know who restores from it: newer checkpoints that are damaged.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// All of it, in memory.
+    pub fn read_all(&self) -> Result<JobSnapshot> {
+        let max_parallelism = self.manifest.max_parallelism;
+        let all = KeyGroupRange {
+            first: KeyGroup(0),
+            last: KeyGroup(max_parallelism.saturating_sub(1)),
+        };
+        let mut operators = BTreeMap::new();
+        for uid in self.operators() {
+            let state = self.read(&uid, all, max_parallelism)?;
+            operators.insert(uid, state);
+        }
+        Ok(JobSnapshot {
+            checkpoint: self.manifest.checkpoint,
+            operators,
+        })
+    }
+
+    /// Removes it, and those of its files that no other checkpoint of its directory names.
+    pub(super) fn remove(&self) -> Result<()> {
+        let blobs = &*self.source.blobs;
+        let own = self.manifest.checkpoint.0;
+        let mut named = BTreeSet::new();
+        for id in complete_checkpoints(blobs)?
+            .into_iter()
+            .filter(|id| *id != own)
+        {
+            let text = blobs
+                .get(&format!("chk-{id}/{MANIFEST}"))?
+                .unwrap_or_default();
+            match Manifest::from_json(&text) {
+                Ok(other) => named.extend(other.files.into_keys()),
+                // What it names is not known.
+                Err(_) => return Ok(()),
+            }
+        }
+        blobs.delete(&format!("{}{MANIFEST}", self.source.moved_to))?;
+        let files = self
+            .manifest
+            .files
+            .keys()
+            .filter(|file| !named.contains(*file));
+        files
+            .into_iter()
+            .try_for_each(|file| blobs.delete(&self.source.path(file)))
+    }
+
+    fn keyed_rows(&self, operator: &OperatorManifest) -> Result<bool> {
+        let rows: u64 = operator.segments.iter().map(|segment| segment.rows()).sum();
+        if operator.segments.len() < 2 || rows == 0 {
+            return Ok(rows > 0);
+        }
+        // Later segments may have removed all rows of earlier ones.
+        const SHARES: usize = 64;
+        let mut reader = SegmentsReader::of(&self.source, &operator.segments);
+        for index in 0..SHARES {
+            if !reader
+                .read(KeySpan::ALL.share(index, SHARES))?
+                .tables
+                .is_empty()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl SnapshotReader for CheckpointReader {
+    fn checkpoint(&self) -> CheckpointId {
+        self.manifest.checkpoint
+    }
+
+    fn operators(&self) -> Vec<String> {
+        self.manifest.operators.keys().cloned().collect()
+    }
+
+    fn has_rows(&self, uid: &str) -> Result<bool> {
+        let Some(operator) = self.manifest.operators.get(uid) else {
+            return Ok(false);
+        };
+        let own = |(name, piece): (&String, &Piece)| !name.starts_with('$') && piece.rows > 0;
+        Ok(operator.tables.iter().any(own) || self.keyed_rows(operator)?)
+    }
+
+    fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot> {
+        check_max_parallelism(&self.manifest, &self.location, Some(max_parallelism))?;
+        let mut state = StateSnapshot::default();
+        let Some(operator) = self.manifest.operators.get(uid) else {
+            return Ok(state);
+        };
+        let span = KeySpan::of_key_groups(range, max_parallelism);
+        let mut segments = SegmentsReader::of(&self.source, &operator.segments);
+        for (name, batches) in segments.read(span)?.tables {
+            state.insert_keyed(&name, batches);
+        }
+        for (name, piece) in &operator.tables {
+            state.insert_operator(name, self.source.table(piece)?);
+        }
+        Ok(state)
+    }
+
+    fn plan_facts(&self) -> Option<PlanFacts> {
+        let operators = self.manifest.operators.iter();
+        let operators = operators.map(|(uid, operator)| OperatorFacts {
+            uid: uid.clone(),
+            name: operator.name.clone(),
+            description: operator.name.clone(),
+        });
+        Some(PlanFacts {
+            job: self.manifest.job.clone(),
+            operators: operators.collect(),
+            ..PlanFacts::default()
+        })
+    }
+
+    fn max_parallelism(&self) -> Option<u16> {
+        Some(self.manifest.max_parallelism)
+    }
+
+    /// Of keyed tables rows and bytes are those of all segments: what a later one replaces counts, too.
+    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+        let Some(operator) = self.manifest.operators.get(uid) else {
+            return Ok(Vec::new());
+        };
+        let mut facts: BTreeMap<&String, TableFacts> = BTreeMap::new();
+        let own = operator
+            .tables
+            .iter()
+            .map(|table| (TableScope::Operator, table));
+        let buckets = operator
+            .segments
+            .iter()
+            .flat_map(|segment| &segment.buckets);
+        let keyed = buckets.flat_map(|bucket| &bucket.tables);
+        let keyed = keyed.map(|table| (TableScope::Keyed, table));
+        for (scope, (name, piece)) in own.chain(keyed) {
+            let fact = facts.entry(name).or_insert_with(|| TableFacts {
+                name: name.clone(),
+                scope,
+                schema: None,
+                rows: 0,
+                bytes: 0,
+            });
+            if fact.schema.is_none() {
+                let batches = self.source.table(piece)?;
+                fact.schema = batches.first().map(|batch| batch.schema());
+            }
+            fact.rows += piece.rows;
+            fact.bytes += piece.bytes;
+        }
+        Ok(facts.into_values().collect())
+    }
+}
+
+/// What is wrong with a checkpoint, and with which file.
+#[derive(Debug)]
+struct Damage(String);
+
+impl Damage {
+    fn into_error(self) -> Error {
+        Error::external(self.0)
+            .hint("restore an older checkpoint: name the directory above for the newest one that is whole")
+    }
+}
+
+fn check_max_parallelism(
+    manifest: &Manifest,
+    file: &str,
+    max_parallelism: Option<u16>,
+) -> Result<()> {
+    let Some(max_parallelism) = max_parallelism.filter(|max| *max != manifest.max_parallelism)
+    else {
+        return Ok(());
+    };
+    let written = manifest.max_parallelism;
+    Err(Error::user(format!(
+        "the checkpoint {file} was written with pipeline.max-parallelism {written}, the job has {max_parallelism}"
+    ))
+    .hint(format!("SET 'pipeline.max-parallelism' = '{written}'")))
+}
+
+/// Reads all that a checkpoint names, once.
+fn verify(source: &DataSource, manifest: &Manifest) -> Result<Option<Damage>> {
+    let mut pieces: BTreeMap<&str, Vec<&Piece>> = BTreeMap::new();
+    for piece in manifest.pieces() {
+        pieces.entry(&piece.file).or_default().push(piece);
+    }
+    let there = lengths(source, manifest)?;
+    for (file, bytes) in &manifest.files {
+        let path = source.path(file);
+        let name = format!("{}/{path}", source.blobs.location());
+        let damage = match there.get(&path) {
+            None => Some(format!("{name} is not there")),
+            Some(length) if length != bytes => Some(format!(
+                "{name} is damaged: it has {length} bytes, not {bytes}"
+            )),
+            Some(_) => None,
+        };
+        if damage.is_some() {
+            return Ok(damage.map(Damage));
+        }
+    }
+    for (file, mut pieces) in pieces {
+        pieces.sort_unstable_by_key(|piece| piece.offset);
+        let path = source.path(file);
+        let length = manifest.files.get(file).copied().unwrap_or(0);
+        if let Some(piece) = first_damaged(&*source.blobs, &path, length, &pieces)? {
+            return Ok(Some(Damage(format!(
+                "{}/{path} is damaged: its bytes {} to {} are not those that were written",
+                source.blobs.location(),
+                piece.offset,
+                piece.end()
+            ))));
+        }
+    }
+    Ok(None)
+}
+
+/// The lengths of the files in the directories that a checkpoint refers to.
+fn lengths(source: &DataSource, manifest: &Manifest) -> Result<BTreeMap<String, u64>> {
+    let paths: Vec<String> = manifest
+        .files
+        .keys()
+        .map(|file| source.path(file))
+        .collect();
+    let directories: BTreeSet<&str> = paths
+        .iter()
+        .map(|path| path.rsplit_once('/').map_or("", |(directory, _)| directory))
+        .collect();
+    let mut lengths = BTreeMap::new();
+    for directory in directories {
+        for blob in source.blobs.list(directory)? {
+            lengths.insert(blob.path, blob.bytes);
+        }
+    }
+    Ok(lengths)
+}
+
+/// The first of the pieces, in order of their offsets, whose bytes are not those that were written.
+fn first_damaged<'a>(
+    blobs: &dyn BlobStore,
+    path: &str,
+    length: u64,
+    pieces: &[&'a Piece],
+) -> Result<Option<&'a Piece>> {
+    let (mut start, mut read) = (0u64, Bytes::new());
+    for piece in pieces {
+        let mut checksum = Xxh3::new();
+        let mut at = piece.offset;
+        while at < piece.end() {
+            if at < start || at >= start + read.len() as u64 {
+                let wanted = length.saturating_sub(at).min(READ_BYTES);
+                if wanted == 0 {
+                    return Ok(Some(piece));
+                }
+                (start, read) = (at, blobs.get_range(path, at, wanted)?);
+                if read.is_empty() {
+                    return Ok(Some(piece));
+                }
+            }
+            let from = (at - start) as usize;
+            let to = (piece.end() - start).min(read.len() as u64) as usize;
+            checksum.update(&read[from..to]);
+            at = start + to as u64;
+        }
+        if format!("{:016x}", checksum.digest()) != piece.checksum {
+            return Ok(Some(piece));
+        }
+    }
+    Ok(None)
+}

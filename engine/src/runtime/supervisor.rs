@@ -1,0 +1,550 @@
+//! A job over all its attempts: it is deployed, fails, waits as its restart strategy says, and goes on from its latest checkpoint.
+//!
+//! What a restart restores: the newest complete checkpoint or savepoint of this run; where none is complete, what the job was
+//! started from. Checkpoints count on over attempts and over runs, so that none is ever written twice.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::checkpoint_options::JobEnd;
+use super::clock::Clock;
+use super::control::{JobControl, JobRequest};
+use super::deployment::operator_names;
+use super::graph::JobGraph;
+use super::job::{Job, JobFailure, JobOptions, JobOutcome, Start};
+use super::metrics::{JobMetrics, Progress};
+use super::restart_strategy::Restarts;
+use super::restore::{ClaimMode, OpenSnapshot, Origin, newest_readable};
+use super::status::{JobId, JobState, JobStatus};
+use super::worker::caught;
+use crate::blobs::{BlobStore, open_blobs};
+use crate::checkpoint::upgrade::UpgradeReport;
+use crate::checkpoint::{CheckpointStorage, StartedFrom, StorageOptions};
+use crate::error::{Error, Result};
+use crate::stream::CheckpointId;
+
+/// Makes the graph of a job anew for each attempt, so that nothing is left of one that failed.
+pub type GraphFactory = Box<dyn Fn() -> Result<JobGraph> + Send + Sync>;
+
+/// Something in the life of a job that a person should read.
+#[derive(Debug, Clone)]
+pub enum JobEvent {
+    /// It runs.
+    Started(Started),
+    /// A checkpoint cannot be read; an older one is tried.
+    Unreadable {
+        /// Which one.
+        checkpoint: CheckpointId,
+        /// Why not.
+        error: Error,
+    },
+    /// An attempt has failed and another one follows.
+    Failed {
+        /// Why.
+        error: Error,
+        /// The time until then.
+        restart_in: Duration,
+    },
+    /// It runs again.
+    Restarted {
+        /// How often it was started again.
+        restarts: u64,
+        /// From which checkpoint; `None`: from the beginning.
+        origin: Option<Origin>,
+    },
+}
+
+/// How a job was started.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// Its id.
+    pub id: JobId,
+    /// `pipeline.name`.
+    pub name: String,
+    /// What it was restored from.
+    pub origin: Option<Origin>,
+    /// `execution.checkpointing.dir`, where there are checkpoints.
+    pub checkpoints: Option<String>,
+    /// How many checkpoints of earlier runs are there, which are left alone.
+    pub earlier_checkpoints: usize,
+    /// What became of the state, where it did not go back just as it was.
+    pub upgrade: Option<UpgradeReport>,
+}
+
+impl fmt::Display for JobEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JobEvent::Started(started) => started.fmt(f),
+            JobEvent::Unreadable { checkpoint, error } => write!(
+                f,
+                "checkpoint {checkpoint} cannot be restored: {error}\ntrying the one before it; what sinks have committed since then is written again"
+            ),
+            JobEvent::Failed { error, restart_in } => {
+                write!(
+                    f,
+                    "{error}\nthe job failed; it starts again in {}",
+                    seconds(*restart_in)
+                )
+            }
+            JobEvent::Restarted { restarts, origin } => {
+                write!(f, "restart {restarts}: the job goes on from ")?;
+                write_origin(f, origin.as_ref())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Started {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job {} ({}) starts from ", self.id, self.name)?;
+        write_origin(f, self.origin.as_ref())?;
+        if let Some(directory) = &self.checkpoints {
+            write!(f, "; checkpoints go to {directory}")?;
+        }
+        if self.earlier_checkpoints > 0 {
+            write!(
+                f,
+                "\n{} checkpoints of an earlier run are there and left alone (--resume goes on from the newest)",
+                self.earlier_checkpoints
+            )?;
+        }
+        if let Some(upgrade) = &self.upgrade {
+            write!(f, "\n{}", upgrade.to_string().trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn write_origin(f: &mut fmt::Formatter<'_>, origin: Option<&Origin>) -> fmt::Result {
+    match origin {
+        Some(origin) => write!(f, "{origin}"),
+        None => f.write_str("the beginning"),
+    }
+}
+
+/// `1.5 s`.
+fn seconds(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    match millis % 1000 {
+        0 => format!("{} s", millis / 1000),
+        _ => format!("{} ms", millis),
+    }
+}
+
+/// See the module.
+pub struct Supervisor {
+    graph: GraphFactory,
+    options: JobOptions,
+    clock: Arc<dyn Clock>,
+    restarts: Restarts,
+    status: Arc<JobStatus>,
+    cancel: Arc<AtomicBool>,
+    requests: (Sender<JobRequest>, Receiver<JobRequest>),
+    /// What the job was started from.
+    origin: Option<Origin>,
+    /// Checkpoints from this one on are of this run.
+    first: CheckpointId,
+    ownership: Ownership,
+    /// The attempt that is deployed.
+    job: Job,
+    started: Started,
+    /// What happened before anybody listened.
+    events: Vec<JobEvent>,
+    listener: Box<dyn FnMut(&JobEvent)>,
+}
+
+impl Supervisor {
+    /// Deploys the first attempt of a job. An error here is final: nothing has run.
+    ///
+    /// `id` names the job and decides the jitter of its restarts.
+    pub fn new(
+        graph: GraphFactory,
+        options: JobOptions,
+        clock: Arc<dyn Clock>,
+        id: JobId,
+    ) -> Result<Self> {
+        let first_graph = graph()?;
+        let mut events = Vec::new();
+        let max_parallelism = first_graph.max_parallelism;
+        let present = present_checkpoints(&options)?;
+        let snapshot = first_snapshot(&options, &present, max_parallelism, &mut events)?;
+        let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&first_graph));
+        let (snapshot, upgrade) = snapshot.transpose()?.unzip();
+        let origin = snapshot.as_ref().map(OpenSnapshot::origin);
+        let restored = origin
+            .as_ref()
+            .map_or(CheckpointId(0), |origin| origin.checkpoint);
+        let last = present.highest.max(restored);
+        let status = Arc::new(JobStatus::new(id, &first_graph.name, clock.clone()));
+        let cancel = Arc::new(AtomicBool::new(false));
+        let is_own = |origin: &Origin| {
+            present
+                .complete
+                .iter()
+                .any(|(_, path)| *path == origin.path)
+        };
+        let resumes = options.restore.resume && origin.as_ref().is_some_and(is_own);
+        let first = CheckpointId(last.0 + 1);
+        let ownership = Ownership {
+            from: if resumes { CheckpointId(0) } else { first },
+            claims: options.restore.claim_mode == ClaimMode::Claim,
+        };
+        let storage = storage(&options, &first_graph, &ownership, snapshot.as_ref())?;
+        let start = Start {
+            snapshot: snapshot.as_ref(),
+            last,
+            storage,
+            status: status.clone(),
+            cancel: cancel.clone(),
+        };
+        let name = first_graph.name.clone();
+        let job = Job::new(first_graph, options.clone(), clock.clone(), start)?;
+        let started = Started {
+            id,
+            name,
+            origin: origin.clone(),
+            checkpoints: has_checkpoints(&options).cloned(),
+            earlier_checkpoints: if resumes { 0 } else { present.complete.len() },
+            upgrade: upgrade.filter(|upgrade| !upgrade.is_unchanged()),
+        };
+        Ok(Supervisor {
+            graph,
+            restarts: Restarts::new(options.restart_strategy, id.0 as u64),
+            options,
+            clock,
+            status,
+            cancel,
+            requests: channel(),
+            origin,
+            first,
+            ownership,
+            job,
+            started,
+            events,
+            listener: Box::new(|_| {}),
+        })
+    }
+
+    /// Hears of starts, failures and restarts, from the thread that calls [`Supervisor::run`].
+    pub fn on_event(mut self, listener: impl FnMut(&JobEvent) + 'static) -> Self {
+        self.listener = Box::new(listener);
+        self
+    }
+
+    /// Setting it stops the job soon, without error.
+    pub fn cancel_flag(&self) -> Arc<AtomicBool> {
+        self.cancel.clone()
+    }
+
+    /// The door to the job while it runs.
+    pub fn control(&self) -> JobControl {
+        JobControl::new(self.requests.0.clone(), self.cancel.clone())
+    }
+
+    /// What is known of the job while it runs.
+    pub fn status(&self) -> Arc<JobStatus> {
+        self.status.clone()
+    }
+
+    /// Runs the job to its end, over as many attempts as the restart strategy allows. `progress` is called about ten times a
+    /// second from the calling thread; its numbers begin anew with each attempt.
+    pub fn run(self, progress: &mut dyn FnMut(&JobMetrics, Progress)) -> Result<JobOutcome> {
+        let Supervisor {
+            graph,
+            options,
+            clock,
+            mut restarts,
+            status,
+            cancel,
+            requests: (sender, requests),
+            origin,
+            first,
+            ownership,
+            job,
+            started,
+            events,
+            mut listener,
+        } = self;
+        // Who asks an ended job is told so: only handles that were given away keep the channel open.
+        drop(sender);
+        for event in events.iter().chain([&JobEvent::Started(started)]) {
+            listener(event);
+        }
+        let redeployment = Redeployment {
+            graph,
+            options,
+            clock: clock.clone(),
+            status: status.clone(),
+            cancel: cancel.clone(),
+            origin,
+            first,
+            ownership,
+        };
+        let mut attempt: Result<Job, JobFailure> = Ok(job);
+        let mut count = 0;
+        let outcome = loop {
+            let ran = attempt.and_then(|job| job.run(&requests, progress));
+            let failure = match ran {
+                Ok(outcome) => break Ok(outcome),
+                // Where it is wanted no more, it does not matter that it failed.
+                Err(_) if cancel.load(Ordering::SeqCst) => {
+                    redeployment.discard_checkpoints(JobEnd::Cancelled);
+                    break Ok(JobOutcome::Cancelled);
+                }
+                Err(failure) => failure,
+            };
+            let is_final = !failure.may_restart || failure.error.is_broken_pipe();
+            let delay = match is_final {
+                true => None,
+                false => restarts.on_failure(clock.now()),
+            };
+            let Some(delay) = delay else {
+                redeployment.discard_checkpoints(JobEnd::Failed);
+                break Err(last_failure(failure.error, count));
+            };
+            status.set_state(JobState::Restarting);
+            listener(&JobEvent::Failed {
+                error: failure.error,
+                restart_in: delay,
+            });
+            if !wait(delay, &cancel, &requests) {
+                redeployment.discard_checkpoints(JobEnd::Cancelled);
+                break Ok(JobOutcome::Cancelled);
+            }
+            count += 1;
+            attempt = redeployment.deploy(&mut listener).map(|(job, origin)| {
+                status.restarted();
+                listener(&JobEvent::Restarted {
+                    restarts: count,
+                    origin,
+                });
+                job
+            });
+        };
+        status.set_state(match &outcome {
+            Ok(JobOutcome::Finished | JobOutcome::Stopped) => JobState::Finished,
+            Ok(JobOutcome::Cancelled) => JobState::Canceled,
+            Err(_) => JobState::Failed,
+        });
+        outcome
+    }
+}
+
+/// The error with which a job ends.
+fn last_failure(error: Error, restarts: u64) -> Error {
+    match restarts {
+        0 => error,
+        1 => error.context("after 1 restart; 'restart-strategy.*' allows no more"),
+        more => error.context(format!(
+            "after {more} restarts; 'restart-strategy.*' allows no more"
+        )),
+    }
+}
+
+/// Waits for a restart. False: the job was cancelled meanwhile.
+fn wait(delay: Duration, cancel: &AtomicBool, requests: &Receiver<JobRequest>) -> bool {
+    const TICK: Duration = Duration::from_millis(50);
+    let until = Instant::now() + delay;
+    loop {
+        if cancel.load(Ordering::SeqCst) {
+            return false;
+        }
+        while let Ok(request) = requests.try_recv() {
+            request.refuse(
+                Error::external("the job has failed and is about to start again")
+                    .hint("ask again when it runs, or cancel it: it then stays as of its latest checkpoint"),
+            );
+        }
+        let rest = until.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return true;
+        }
+        std::thread::sleep(rest.min(TICK));
+    }
+}
+
+/// What further attempts need.
+struct Redeployment {
+    graph: GraphFactory,
+    options: JobOptions,
+    clock: Arc<dyn Clock>,
+    status: Arc<JobStatus>,
+    cancel: Arc<AtomicBool>,
+    origin: Option<Origin>,
+    first: CheckpointId,
+    ownership: Ownership,
+}
+
+impl Redeployment {
+    fn deploy(
+        &self,
+        listener: &mut dyn FnMut(&JobEvent),
+    ) -> Result<(Job, Option<Origin>), JobFailure> {
+        Ok(caught(|| self.deploy_latest(listener))?)
+    }
+
+    /// Between attempts: removes the checkpoints of this run that need not outlive the job. What cannot be removed stays.
+    fn discard_checkpoints(&self, end: JobEnd) {
+        let Some(kept) = self.options.checkpoints.retention.kept(end) else {
+            return;
+        };
+        let opened =
+            (self.graph)().and_then(|graph| storage(&self.options, &graph, &self.ownership, None));
+        if let Ok(Some((blobs, mut storage))) = opened {
+            storage.discard(&*blobs, kept);
+        }
+    }
+
+    fn deploy_latest(&self, listener: &mut dyn FnMut(&JobEvent)) -> Result<(Job, Option<Origin>)> {
+        let graph = (self.graph)()?;
+        let present = present_checkpoints(&self.options)?;
+        let mut candidates: Vec<_> = present
+            .complete
+            .iter()
+            .filter(|(checkpoint, _)| *checkpoint >= self.first)
+            .cloned()
+            .collect();
+        candidates.extend(self.status.savepoint());
+        if candidates.is_empty() {
+            let origin = self.origin.iter();
+            candidates.extend(origin.map(|origin| (origin.checkpoint, origin.path.clone())));
+        }
+        let (snapshot, unreadable) = newest_readable(candidates, graph.max_parallelism)?;
+        for checkpoint in unreadable {
+            listener(&JobEvent::Unreadable {
+                checkpoint: checkpoint.checkpoint,
+                error: checkpoint.error,
+            });
+        }
+        let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&graph));
+        let snapshot = snapshot.transpose()?.map(|(snapshot, _)| snapshot);
+        let origin = snapshot.as_ref().map(OpenSnapshot::origin);
+        let last = CheckpointId(self.first.0 - 1).max(present.highest);
+        let start = Start {
+            snapshot: snapshot.as_ref(),
+            last,
+            storage: storage(&self.options, &graph, &self.ownership, snapshot.as_ref())?,
+            status: self.status.clone(),
+            cancel: self.cancel.clone(),
+        };
+        let job = Job::new(graph, self.options.clone(), self.clock.clone(), start)?;
+        Ok((job, origin))
+    }
+}
+
+/// `execution.checkpointing.dir` where checkpoints are on.
+fn has_checkpoints(options: &JobOptions) -> Option<&String> {
+    let directory = options.checkpoints.directory.as_ref();
+    directory.filter(|_| options.checkpoints.is_on())
+}
+
+/// Where an attempt that starts from `snapshot` writes its checkpoints.
+fn storage(
+    options: &JobOptions,
+    graph: &JobGraph,
+    ownership: &Ownership,
+    snapshot: Option<&OpenSnapshot>,
+) -> Result<Option<(Arc<dyn BlobStore>, CheckpointStorage)>> {
+    let Some(directory) = has_checkpoints(options) else {
+        return Ok(None);
+    };
+    let blobs = open_blobs(directory)?;
+    let storage_options = StorageOptions {
+        job: graph.name.clone(),
+        max_parallelism: graph.max_parallelism,
+        retained: options.checkpoints.retained,
+        incremental: options.checkpoints.incremental,
+        names: operator_names(graph),
+        owned_from: ownership.from,
+        writer: format!("{:08x}", rand::random::<u32>()),
+    };
+    let mut elsewhere = None;
+    let started_from = match snapshot {
+        None => StartedFrom::Nothing,
+        Some(snapshot) => {
+            let root = blobs.location();
+            let root = format!("{}/chk-", root.trim_end_matches('/'));
+            let lies_there = snapshot.path.starts_with(&root);
+            let is_own = snapshot.reader.checkpoint() >= ownership.from || ownership.claims;
+            match &snapshot.checkpoint {
+                Some(checkpoint) if lies_there && is_own && checkpoint.is_in_place() => {
+                    StartedFrom::Claimed(checkpoint.clone())
+                }
+                Some(checkpoint) if ownership.claims => {
+                    elsewhere = Some(checkpoint.clone());
+                    StartedFrom::Copied(snapshot.reader.clone())
+                }
+                _ => StartedFrom::Copied(snapshot.reader.clone()),
+            }
+        }
+    };
+    let mut storage = CheckpointStorage::open(&*blobs, storage_options, started_from)?;
+    if let Some(checkpoint) = elsewhere {
+        storage.claim_elsewhere(checkpoint);
+    }
+    Ok(Some((blobs, storage)))
+}
+
+/// Which checkpoints are the job's to delete.
+struct Ownership {
+    /// Those in its directory from this one on.
+    from: CheckpointId,
+    /// And the one that it was started from.
+    claims: bool,
+}
+
+/// What lies in `execution.checkpointing.dir`.
+struct PresentCheckpoints {
+    /// The complete ones.
+    complete: Vec<(CheckpointId, String)>,
+    /// The highest number, of complete and of broken ones.
+    highest: CheckpointId,
+}
+
+fn present_checkpoints(options: &JobOptions) -> Result<PresentCheckpoints> {
+    let directory = match &options.checkpoints.directory {
+        Some(directory) if has_checkpoints(options).is_some() || options.restore.resume => {
+            directory
+        }
+        _ => {
+            return Ok(PresentCheckpoints {
+                complete: Vec::new(),
+                highest: CheckpointId(0),
+            });
+        }
+    };
+    let (complete, highest) = CheckpointStorage::present(directory)?;
+    Ok(PresentCheckpoints { complete, highest })
+}
+
+/// What the options say that the job starts from.
+fn first_snapshot(
+    options: &JobOptions,
+    present: &PresentCheckpoints,
+    max_parallelism: u16,
+    events: &mut Vec<JobEvent>,
+) -> Result<Option<OpenSnapshot>> {
+    let restore = &options.restore;
+    if restore.resume && options.checkpoints.directory.is_none() {
+        return Err(Error::user("there is nothing to resume from: 'execution.checkpointing.dir' is not set")
+            .hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints' and 'execution.checkpointing.interval' = '10 s'"));
+    }
+    if restore.resume && !present.complete.is_empty() {
+        let (snapshot, unreadable) = newest_readable(present.complete.clone(), max_parallelism)?;
+        events.extend(
+            unreadable
+                .into_iter()
+                .map(|checkpoint| JobEvent::Unreadable {
+                    checkpoint: checkpoint.checkpoint,
+                    error: checkpoint.error,
+                }),
+        );
+        return Ok(snapshot);
+    }
+    let path = restore.path.as_deref();
+    path.map(|path| OpenSnapshot::open(path, max_parallelism))
+        .transpose()
+}

@@ -1,0 +1,553 @@
+//! Jobs that fail, start again, are stopped with savepoints and go on: each row once, whatever happens.
+
+mod flaky;
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use volley::connectors::standard_registry;
+use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
+use volley::runtime::{JobControl, JobEvent, JobOutcome, JobState, Supervisor};
+use volley::{Error, ErrorKind, Result};
+
+use flaky::{SharedStage, Trouble};
+
+/// Running sums of numbers by their remainder, so that state and order matter.
+const SUMS: &str = "INSERT INTO s SELECT n, SUM(n) OVER (PARTITION BY MOD(n, 3) ORDER BY p ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t";
+
+/// Counts of ten numbers each, where number n has second n.
+const WINDOWS: &str = "INSERT INTO s SELECT CAST(EXTRACT(EPOCH FROM window_start) AS BIGINT), COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end";
+
+fn prepare(stage: &SharedStage, query: &str, options: &[(&str, &str)]) -> Result<PreparedJob> {
+    let mut registry = standard_registry();
+    registry.register(Arc::new(stage.clone()));
+    let mut environment = TableEnvironment::new(registry);
+    for (key, value) in options {
+        environment.set(key, value)?;
+    }
+    let tables = [
+        "CREATE TABLE t (n BIGINT, p AS PROCTIME(), ts AS TO_TIMESTAMP_LTZ(n * 1000, 3), WATERMARK FOR ts AS ts) WITH ('connector' = 'flaky')",
+        "CREATE TABLE s (a BIGINT, b BIGINT) WITH ('connector' = 'flaky')",
+    ];
+    for table in tables {
+        environment.execute(table)?;
+    }
+    match environment.execute(query)? {
+        ExecutionResult::Job(job) => Ok(job),
+        _ => Err(Error::user("no job")),
+    }
+}
+
+/// Checkpoints every few milliseconds, quick restarts.
+fn options(directory: &Path) -> Vec<(&'static str, String)> {
+    vec![
+        ("execution.checkpointing.interval", "5 ms".to_string()),
+        (
+            "execution.checkpointing.externalized-checkpoint-retention",
+            "RETAIN_ON_CANCELLATION".to_string(),
+        ),
+        (
+            "execution.checkpointing.dir",
+            path(directory, "checkpoints"),
+        ),
+        (
+            "execution.checkpointing.savepoint-dir",
+            path(directory, "savepoints"),
+        ),
+        ("restart-strategy.type", "fixed-delay".to_string()),
+        ("restart-strategy.fixed-delay.attempts", "20".to_string()),
+        ("restart-strategy.fixed-delay.delay", "1 ms".to_string()),
+    ]
+}
+
+fn path(directory: &Path, name: &str) -> String {
+    directory.join(name).display().to_string()
+}
+
+fn deploy(
+    stage: &SharedStage,
+    query: &str,
+    options: &[(&'static str, String)],
+) -> Result<Supervisor> {
+    let options: Vec<(&str, &str)> = options
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    prepare(stage, query, &options)?.deploy(None)
+}
+
+/// What [`SUMS`] gives of the first `numbers`.
+fn sums(numbers: i64) -> Vec<Vec<i64>> {
+    let sum = |n: i64| (0..=n).filter(|other| other % 3 == n % 3).sum();
+    (0..numbers).map(|n| vec![n, sum(n)]).collect()
+}
+
+type Events = Arc<Mutex<Vec<JobEvent>>>;
+
+fn listen(job: Supervisor) -> (Supervisor, Events) {
+    let events = Events::default();
+    let seen = events.clone();
+    let job = job.on_event(move |event| seen.lock().unwrap().push(event.clone()));
+    (job, events)
+}
+
+/// Runs a job on this thread while another one does something with it as soon as `when` holds.
+fn run_while<T: Send>(
+    job: Supervisor,
+    when: impl Fn() -> bool + Send,
+    act: impl FnOnce(JobControl) -> T + Send,
+) -> (Result<JobOutcome>, T) {
+    let control = job.control();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(move || {
+            let start = Instant::now();
+            while !when() && start.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            act(control)
+        });
+        let outcome = job.run(&mut |_, _| {});
+        (outcome, other.join().unwrap())
+    })
+}
+
+#[test]
+fn a_job_that_fails_starts_again_and_writes_each_row_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let troubles = [
+        Trouble::Read(3),
+        Trouble::Read(300),
+        Trouble::Write(700),
+        Trouble::Panic(1201),
+        Trouble::Commit(2),
+    ];
+    let stage = SharedStage::new(2000, true, &troubles);
+    let job = deploy(&stage, SUMS, &options(directory.path())).unwrap();
+    let (job, events) = listen(job);
+    let status = job.status();
+    let mut restarts = 0;
+    let outcome = job.run(&mut |metrics, _| restarts = metrics.recovery()["numRestarts"]);
+    assert_eq!(outcome.unwrap(), JobOutcome::Finished);
+    assert_eq!(stage.committed(), sums(2000));
+    assert_eq!(stage.troubles(), 0);
+    assert_eq!(restarts, 5);
+    assert_eq!(status.overview().state, JobState::Finished);
+    let events = events.lock().unwrap();
+    let failures: Vec<String> = events
+        .iter()
+        .filter_map(|event| match event {
+            JobEvent::Failed { error, .. } => Some(error.to_string()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(failures.len(), 5, "{failures:?}");
+    assert!(
+        failures
+            .iter()
+            .any(|error| error.contains("a task panicked: a panic on purpose"))
+    );
+    assert!(failures[0].contains("Read(3)"), "{failures:?}");
+    let last = events.last().unwrap().to_string();
+    assert!(
+        last.starts_with("restart 5: the job goes on from checkpoint "),
+        "{last}"
+    );
+}
+
+#[test]
+fn a_job_that_fails_too_often_ends_with_the_last_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let stage = SharedStage::new(500, true, &[Trouble::Read(100), Trouble::Read(200)]);
+    let mut options = options(directory.path());
+    options.push(("restart-strategy.fixed-delay.attempts", "1".to_string()));
+    let job = deploy(&stage, SUMS, &options).unwrap();
+    let status = job.status();
+    let error = job.run(&mut |_, _| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::External);
+    let text = error.to_string();
+    assert!(
+        text.contains("Read(200)") && text.contains("after 1 restart;"),
+        "{text}"
+    );
+    assert_eq!(status.overview().state, JobState::Failed);
+}
+
+#[test]
+fn without_checkpoints_the_first_failure_is_the_last_unless_a_strategy_is_named() {
+    let stage = SharedStage::new(500, true, &[Trouble::Read(100)]);
+    let error = deploy(&stage, SUMS, &[]).unwrap().run(&mut |_, _| {});
+    assert!(!error.unwrap_err().to_string().contains("restart"));
+    assert!(stage.committed().is_empty());
+
+    let stage = SharedStage::new(500, true, &[Trouble::Read(100)]);
+    let options = [
+        ("restart-strategy.type", "fixed-delay".to_string()),
+        ("restart-strategy.fixed-delay.delay", "0 ms".to_string()),
+    ];
+    let job = deploy(&stage, SUMS, &options).unwrap();
+    assert_eq!(job.run(&mut |_, _| {}).unwrap(), JobOutcome::Finished);
+    assert_eq!(
+        stage.committed(),
+        sums(500),
+        "read again from the beginning"
+    );
+}
+
+#[test]
+fn what_a_failed_last_commit_has_left_undone_is_committed_from_the_last_checkpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(directory.path());
+    options[0].1 = "1 h".to_string();
+    let stage = SharedStage::new(500, true, &[Trouble::Commit(1)]);
+    let job = deploy(&stage, SUMS, &options).unwrap();
+    assert_eq!(job.run(&mut |_, _| {}).unwrap(), JobOutcome::Finished);
+    assert_eq!(stage.committed(), sums(500));
+}
+
+#[test]
+fn a_job_that_waits_for_its_restart_can_be_cancelled_and_says_that_it_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(directory.path());
+    options.push(("restart-strategy.fixed-delay.delay", "1 h".to_string()));
+    let stage = SharedStage::new(500, true, &[Trouble::Read(100)]);
+    let job = deploy(&stage, SUMS, &options).unwrap();
+    let status = job.status();
+    let when = || status.overview().state == JobState::Restarting;
+    let start = Instant::now();
+    let (outcome, refused) = run_while(job, when, |control| {
+        let refused = control.stop(None, false).unwrap_err();
+        control.cancel();
+        refused
+    });
+    assert_eq!(outcome.unwrap(), JobOutcome::Cancelled);
+    assert!(
+        refused.to_string().contains("about to start again"),
+        "{refused}"
+    );
+    assert!(start.elapsed() < Duration::from_secs(15));
+}
+
+/// Runs a SELECT whose source fails once and gives the numbers shown, with how the job ended.
+fn select(options: &[(&str, &str)]) -> (Vec<i64>, Result<JobOutcome>) {
+    let stage = SharedStage::new(1000, true, &[Trouble::Read(600)]);
+    let shown: Arc<Mutex<Vec<i64>>> = Arc::default();
+    let seen = shown.clone();
+    let collector = move |batch: &volley::stream::ChangelogBatch| {
+        let column = batch.rows.column(0).as_any();
+        let numbers = column.downcast_ref::<arrow::array::Int64Array>().unwrap();
+        seen.lock().unwrap().extend(numbers.values());
+        Ok(())
+    };
+    let job = prepare(&stage, "SELECT n FROM t", options).unwrap();
+    let outcome = job
+        .deploy(Some(Arc::new(collector)))
+        .unwrap()
+        .run(&mut |_, _| {});
+    let shown = shown.lock().unwrap().clone();
+    (shown, outcome)
+}
+
+#[test]
+fn a_select_shows_each_row_once_over_restarts() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path());
+    let options: Vec<(&str, &str)> = options
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    let (shown, outcome) = select(&options);
+    assert_eq!(outcome.unwrap(), JobOutcome::Finished);
+    assert_eq!(shown, (0..1000).collect::<Vec<i64>>());
+
+    // Without checkpoints rows are shown at once, so that a failure is final.
+    let (shown, outcome) = select(&[("restart-strategy.type", "fixed-delay")]);
+    assert!(outcome.unwrap_err().to_string().contains("Read(600)"));
+    assert_eq!(shown, (0..600).collect::<Vec<i64>>());
+}
+
+fn windows(counts: &[i64]) -> Vec<Vec<i64>> {
+    let window = |(index, count): (usize, &i64)| vec![index as i64 * 10, *count];
+    counts.iter().enumerate().map(window).collect()
+}
+
+/// Stops a job that has counted 25 numbers and gives the savepoint.
+fn stop_windows(stage: &SharedStage, options: &[(&'static str, String)], drain: bool) -> String {
+    let job = deploy(stage, WINDOWS, options).unwrap();
+    let (outcome, savepoint) = {
+        let committed = stage.clone();
+        run_while(
+            job,
+            move || committed.committed().len() >= 2,
+            move |control| control.stop(None, drain),
+        )
+    };
+    assert_eq!(outcome.unwrap(), JobOutcome::Stopped);
+    savepoint.unwrap()
+}
+
+#[test]
+fn a_stopped_job_goes_on_from_its_savepoint_and_no_window_fires_early() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(directory.path());
+    options.push(("parallelism.default", "2".to_string()));
+    let stage = SharedStage::new(25, false, &[]);
+    let savepoint = stop_windows(&stage, &options, false);
+    assert!(
+        savepoint.starts_with(&path(directory.path(), "savepoints")),
+        "{savepoint}"
+    );
+    assert_eq!(
+        stage.committed(),
+        windows(&[10, 10]),
+        "the third window is open"
+    );
+
+    stage.end_at(40);
+    options.push(("execution.savepoint.path", savepoint));
+    let job = deploy(&stage, WINDOWS, &options).unwrap();
+    assert_eq!(job.run(&mut |_, _| {}).unwrap(), JobOutcome::Finished);
+    assert_eq!(stage.committed(), windows(&[10, 10, 10, 10]));
+}
+
+#[test]
+fn a_drained_job_fires_its_windows_and_commits_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(directory.path());
+    options.push(("parallelism.default", "2".to_string()));
+    let stage = SharedStage::new(25, false, &[]);
+    stop_windows(&stage, &options, true);
+    assert_eq!(stage.committed(), windows(&[10, 10, 5]));
+}
+
+#[test]
+fn a_job_without_checkpoints_can_be_stopped_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let savepoints = path(directory.path(), "s");
+    let stage = SharedStage::new(100, false, &[]);
+    let job = deploy(&stage, SUMS, &[]).unwrap();
+    let (outcome, (refused, stopped)) = run_while(
+        job,
+        || true,
+        |control| {
+            std::thread::sleep(Duration::from_millis(300));
+            (
+                control.stop(None, false),
+                control.stop(Some(savepoints), false),
+            )
+        },
+    );
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("execution.checkpointing.savepoint-dir"),
+        "{refused}"
+    );
+    assert_eq!(outcome.unwrap(), JobOutcome::Stopped);
+    assert_eq!(
+        stage.committed(),
+        sums(100),
+        "what came before the savepoint is committed"
+    );
+    stage.end_at(150);
+    let job = deploy(
+        &stage,
+        SUMS,
+        &[("execution.state-recovery.path", stopped.unwrap())],
+    );
+    job.unwrap().run(&mut |_, _| {}).unwrap();
+    assert_eq!(stage.committed(), sums(150));
+}
+
+#[test]
+fn a_job_whose_savepoint_cannot_be_written_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let stage = SharedStage::new(100, false, &[]);
+    let job = deploy(&stage, SUMS, &options(directory.path())).unwrap();
+    let target = file.display().to_string();
+    let (outcome, (error, savepoint)) = run_while(
+        job,
+        || true,
+        |control| {
+            let error = control.stop(Some(target), false).unwrap_err();
+            let savepoint = control.savepoint(None).unwrap();
+            stage.end_at(300);
+            (error, savepoint)
+        },
+    );
+    assert!(
+        error.to_string().contains("while writing the savepoint"),
+        "{error}"
+    );
+    assert!(Path::new(&savepoint).is_dir());
+    assert_eq!(outcome.unwrap(), JobOutcome::Finished);
+    assert_eq!(stage.committed(), sums(300));
+}
+
+/// Runs a job until some checkpoints are complete, then cancels it.
+fn run_some(
+    stage: &SharedStage,
+    options: &[(&'static str, String)],
+    resume: bool,
+) -> Vec<JobEvent> {
+    let texts: Vec<(&str, &str)> = options
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    let job = prepare(stage, SUMS, &texts).unwrap();
+    let job = if resume {
+        job.resume(None)
+    } else {
+        job.deploy(None)
+    };
+    let (job, events) = listen(job.unwrap());
+    let cancel = job.cancel_flag();
+    job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 4, Ordering::SeqCst))
+        .unwrap();
+    let events = events.lock().unwrap();
+    events.clone()
+}
+
+/// The numbers of the complete checkpoints in a directory.
+fn checkpoints(directory: &Path) -> Vec<u64> {
+    let entries = std::fs::read_dir(directory.join("checkpoints")).unwrap();
+    let complete = entries.map(|entry| entry.unwrap().path());
+    let complete = complete.filter(|path| path.join("manifest.json").exists());
+    let number = |path: std::path::PathBuf| {
+        path.file_name()?
+            .to_str()?
+            .strip_prefix("chk-")?
+            .parse()
+            .ok()
+    };
+    let mut numbers: Vec<u64> = complete.filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn a_new_run_over_old_checkpoints_counts_on_and_leaves_them_alone_and_resume_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(directory.path());
+    options.push(("execution.checkpointing.num-retained", "2".to_string()));
+    let (first, second) = (
+        SharedStage::new(1_000_000, true, &[]),
+        SharedStage::new(1_000_000, true, &[]),
+    );
+    run_some(&first, &options, false);
+    let before = checkpoints(directory.path());
+    assert_eq!(before.len(), 2);
+    let events = run_some(&second, &options, false);
+    let text = events[0].to_string();
+    assert!(
+        text.contains("starts from the beginning; checkpoints go to"),
+        "{text}"
+    );
+    assert!(
+        text.contains("2 checkpoints of an earlier run are there and left alone"),
+        "{text}"
+    );
+    let after = checkpoints(directory.path());
+    assert_eq!(after[..2], before);
+    assert!(after.len() == 4 && after[2] > before[1], "{after:?}");
+
+    let events = run_some(&second, &options, true);
+    let text = events[0].to_string();
+    assert!(
+        text.contains(&format!("starts from checkpoint {} (", after[3])),
+        "{text}"
+    );
+    let numbers = second.committed().len() as i64;
+    assert_eq!(second.committed(), sums(numbers), "each row once");
+    assert_eq!(
+        checkpoints(directory.path()).len(),
+        2,
+        "a resumed job owns its directory"
+    );
+}
+
+#[test]
+fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(directory.path());
+    options.push(("execution.checkpointing.num-retained", "2".to_string()));
+    let stage = SharedStage::new(1_000_000, true, &[]);
+    run_some(&stage, &options, false);
+    let complete = checkpoints(directory.path());
+    let newest = directory
+        .path()
+        .join(format!("checkpoints/chk-{}", complete[1]));
+    let largest = std::fs::read_dir(newest)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let largest = largest
+        .filter(|path| path.extension().is_some_and(|ending| ending == "arrow"))
+        .max_by_key(|path| path.metadata().unwrap().len())
+        .unwrap();
+    let length = largest.metadata().unwrap().len();
+    let file = std::fs::File::options().write(true).open(&largest).unwrap();
+    file.set_len(length - 1).unwrap();
+    let events = run_some(&stage, &options, true);
+    let unreadable = events[0].to_string();
+    assert!(
+        unreadable.contains(&format!("checkpoint {} cannot be restored", complete[1]))
+            && unreadable.contains(largest.to_str().unwrap()),
+        "{unreadable}"
+    );
+    let started = events[1].to_string();
+    assert!(
+        started.contains(&format!("checkpoint {} (", complete[0])),
+        "{started}"
+    );
+}
+
+#[test]
+fn a_checkpoint_is_deleted_by_the_job_that_claims_it_and_by_no_other() {
+    for (mode, is_kept) in [("NO_CLAIM", true), ("CLAIM", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let stage = SharedStage::new(1_000_000, true, &[]);
+        run_some(&stage, &options(directory.path()), false);
+        let number = checkpoints(directory.path())[0];
+        let claimed = directory.path().join(format!("checkpoints/chk-{number}"));
+        let mut options = options(directory.path());
+        options[1].1 = path(directory.path(), "others");
+        options.push((
+            "execution.state-recovery.path",
+            path(directory.path(), "checkpoints"),
+        ));
+        options.push(("execution.state-recovery.claim-mode", mode.to_string()));
+        run_some(&stage, &options, false);
+        assert_eq!(claimed.exists(), is_kept, "{mode}");
+        assert_eq!(stage.committed(), sums(stage.committed().len() as i64));
+    }
+}
+
+#[test]
+fn state_that_no_operator_takes_up_is_refused_unless_it_may_be_dropped() {
+    let directory = tempfile::tempdir().unwrap();
+    let stage = SharedStage::new(1_000_000, true, &[]);
+    run_some(&stage, &options(directory.path()), false);
+    let plain = "INSERT INTO s SELECT n, n FROM t WHERE n >= 0";
+    let mut options = options(directory.path());
+    options.push((
+        "execution.state-recovery.path",
+        path(directory.path(), "checkpoints"),
+    ));
+    let refused = deploy(&stage, plain, &options).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::User);
+    assert!(
+        refused.to_string().contains("belongs to another job"),
+        "{refused}"
+    );
+    options.push((
+        "execution.state-recovery.ignore-unclaimed-state",
+        "true".to_string(),
+    ));
+    let (job, events) = listen(deploy(&stage, plain, &options).unwrap());
+    job.cancel_flag().store(true, Ordering::SeqCst);
+    job.run(&mut |_, _| {}).unwrap();
+    let started = events.lock().unwrap()[0].to_string();
+    assert!(started.contains("state is dropped of"), "{started}");
+}
