@@ -1,10 +1,10 @@
 //! What a restore reads from: a checkpoint, a savepoint, or a snapshot in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{JobSnapshot, PlanFacts, TableFacts};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::state::{StateSnapshot, TableScope};
 use crate::stream::{CheckpointId, KeyGroupRange};
 
@@ -61,26 +61,6 @@ pub trait SnapshotReader: Send + Sync {
             }
         }
         Ok(facts.into_values().collect())
-    }
-
-    /// Checks that the state belongs to a job with these operators: each operator that has rows in it must still be there. (One that
-    /// keeps nothing over a barrier, as a local aggregation, comes and goes with the parallelism.)
-    fn check_operators(&self, uids: &BTreeSet<&str>) -> Result<()> {
-        let mut lost = Vec::new();
-        for uid in self.operators() {
-            if !uids.contains(uid.as_str()) && self.has_rows(&uid)? {
-                lost.push(uid);
-            }
-        }
-        if lost.is_empty() {
-            return Ok(());
-        }
-        Err(Error::user(format!(
-            "checkpoint {} belongs to another job: it holds state of {}, which this job does not have",
-            self.checkpoint(),
-            lost.join(", ")
-        ))
-        .hint("restore with the statements that wrote the checkpoint, or start without 'execution.state-recovery.path'"))
     }
 }
 
@@ -139,5 +119,23 @@ impl SnapshotReader for JobSnapshot {
             Some(state) => state.for_key_groups(range, max_parallelism),
             None => Ok(StateSnapshot::default()),
         }
+    }
+
+    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+        let tables = self.operators.get(uid).into_iter();
+        let tables = tables.flat_map(|state| &state.tables);
+        let facts = tables.map(|(name, table)| {
+            let batches = table.batches.iter();
+            let rows = batches.clone().map(|batch| batch.num_rows() as u64);
+            let bytes = batches.map(|batch| batch.get_array_memory_size() as u64);
+            TableFacts {
+                name: name.clone(),
+                scope: table.scope,
+                schema: table.batches.first().map(|batch| batch.schema()),
+                rows: rows.sum(),
+                bytes: bytes.sum(),
+            }
+        });
+        Ok(facts.collect())
     }
 }
