@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
+use crate::checkpoint::open_snapshot;
+use crate::checkpoint::upgrade::UpgradeReport;
 use crate::config::SessionConfig;
 use crate::connectors::collect::{CollectSink, Collector, Delivery};
 use crate::connectors::{ConnectorRegistry, Sink, standard_registry};
@@ -12,7 +14,7 @@ use crate::plan::logical::{Statement, TableSpec};
 use crate::plan::{ExecPlan, build_graph, explain, plan_statement};
 use crate::runtime::{
     CheckpointRetention, Clock, JobGraph, JobId, JobOptions, RestartStrategy, Supervisor,
-    SystemClock,
+    SystemClock, explain_upgrade,
 };
 use crate::sql::{Session, StatementResult};
 use crate::types::Schema;
@@ -46,7 +48,11 @@ pub struct PreparedJob {
     config: SessionConfig,
     connectors: ConnectorRegistry,
     select: Option<Schema>,
+    sql: String,
 }
+
+/// The option that names what a job restores.
+const RECOVERY_PATH: &str = "execution.state-recovery.path";
 
 impl Default for TableEnvironment {
     fn default() -> Self {
@@ -90,10 +96,24 @@ impl TableEnvironment {
                     details,
                 )))
             }
-            StatementResult::Job(job) => self
-                .prepare(&job)
-                .map(ExecutionResult::Job)
-                .map_err(|error| error.with_sql(statement)),
+            StatementResult::ExplainUpgrade {
+                statement: explained,
+                path,
+            } => {
+                let job = self
+                    .prepare(&explained)
+                    .map_err(|error| error.with_sql(statement))?;
+                let path = path.as_deref();
+                let report = job.explain_upgrade(path.or(job.config.get(RECOVERY_PATH)))?;
+                Ok(ExecutionResult::Explained(report.to_string()))
+            }
+            StatementResult::Job(job) => {
+                let mut job = self
+                    .prepare(&job)
+                    .map_err(|error| error.with_sql(statement))?;
+                job.sql = statement.trim().to_string();
+                Ok(ExecutionResult::Job(job))
+            }
         }
     }
 
@@ -111,6 +131,7 @@ impl TableEnvironment {
             config: session.config.clone(),
             connectors: session.connectors.clone(),
             select,
+            sql: String::new(),
         })
     }
 }
@@ -157,7 +178,27 @@ impl PreparedJob {
 
     /// The job graph; a SELECT's rows go to `select_sink`.
     pub fn graph(&self, select_sink: Option<Arc<dyn Sink>>) -> Result<JobGraph> {
-        build_graph(&self.plan, &self.config, &self.connectors, select_sink)
+        let mut graph = build_graph(&self.plan, &self.config, &self.connectors, select_sink)?;
+        graph.facts.sql = self.sql.clone();
+        Ok(graph)
+    }
+
+    /// What restoring a savepoint or checkpoint would do with its state.
+    /// Errors: no path, nothing there, or damage.
+    pub fn explain_upgrade(&self, path: Option<&str>) -> Result<UpgradeReport> {
+        let path = path.ok_or_else(|| {
+            Error::user("EXPLAIN UPGRADE needs to know what would be restored").hint(format!(
+                "EXPLAIN UPGRADE FROM '/path/to/savepoint' …, or SET '{RECOVERY_PATH}' = '…'"
+            ))
+        })?;
+        let nobody: Collector = Arc::new(|_| Ok(()));
+        let nobody = self
+            .select
+            .as_ref()
+            .map(|_| Arc::new(CollectSink::new(nobody, Delivery::AtOnce)) as Arc<dyn Sink>);
+        let graph = self.graph(nobody)?;
+        let snapshot = open_snapshot(path)?;
+        explain_upgrade(&graph, &*snapshot)
     }
 
     /// Deploys the job on this machine, as its options say; a SELECT's rows go to `collector`.

@@ -6,6 +6,7 @@ mod jobs;
 mod progress;
 mod protocol;
 mod run;
+mod state;
 mod test;
 
 use std::ffi::{c_int, c_long};
@@ -39,6 +40,8 @@ enum Command {
     Stop(jobs::StopArguments),
     /// Stops a running job without a savepoint: what no checkpoint has committed stays invisible.
     Cancel(jobs::JobArgument),
+    /// Looks into savepoints and checkpoints: lists, shows and compares the state of operators.
+    State(state::StateArguments),
     /// Runs the cases of test files (YAML) in many ways.
     Test(test::TestArguments),
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Savepoint(arguments) => jobs::savepoint(&arguments),
         Command::Stop(arguments) => jobs::stop(&arguments),
         Command::Cancel(job) => jobs::cancel(&job),
+        Command::State(arguments) => state::state(&arguments),
         Command::Test(arguments) => test::test(&arguments),
     };
     ExitCode::from(code)

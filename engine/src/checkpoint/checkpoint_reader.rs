@@ -10,10 +10,10 @@ use xxhash_rust::xxh3::Xxh3;
 use super::change::KeySpan;
 use super::manifest::{MANIFEST, Manifest, OperatorManifest, Piece};
 use super::segment::{DataSource, SegmentsReader};
-use super::{JobSnapshot, SnapshotReader};
+use super::{JobSnapshot, OperatorFacts, PlanFacts, SnapshotReader, TableFacts};
 use crate::blobs::{BlobStore, open_blobs};
 use crate::error::{Error, Result};
-use crate::state::StateSnapshot;
+use crate::state::{StateSnapshot, TableScope};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 
 /// Bytes of one request while a checkpoint is verified.
@@ -276,6 +276,58 @@ impl SnapshotReader for CheckpointReader {
             state.insert_operator(name, self.source.table(piece)?);
         }
         Ok(state)
+    }
+
+    fn plan_facts(&self) -> Option<PlanFacts> {
+        let operators = self.manifest.operators.iter();
+        let operators = operators.map(|(uid, operator)| OperatorFacts {
+            uid: uid.clone(),
+            name: operator.name.clone(),
+            description: operator.name.clone(),
+        });
+        Some(PlanFacts {
+            job: self.manifest.job.clone(),
+            operators: operators.collect(),
+            ..PlanFacts::default()
+        })
+    }
+
+    fn max_parallelism(&self) -> Option<u16> {
+        Some(self.manifest.max_parallelism)
+    }
+
+    /// Of keyed tables rows and bytes are those of all segments: what a later one replaces counts, too.
+    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+        let Some(operator) = self.manifest.operators.get(uid) else {
+            return Ok(Vec::new());
+        };
+        let mut facts: BTreeMap<&String, TableFacts> = BTreeMap::new();
+        let own = operator
+            .tables
+            .iter()
+            .map(|table| (TableScope::Operator, table));
+        let buckets = operator
+            .segments
+            .iter()
+            .flat_map(|segment| &segment.buckets);
+        let keyed = buckets.flat_map(|bucket| &bucket.tables);
+        let keyed = keyed.map(|table| (TableScope::Keyed, table));
+        for (scope, (name, piece)) in own.chain(keyed) {
+            let fact = facts.entry(name).or_insert_with(|| TableFacts {
+                name: name.clone(),
+                scope,
+                schema: None,
+                rows: 0,
+                bytes: 0,
+            });
+            if fact.schema.is_none() {
+                let batches = self.source.table(piece)?;
+                fact.schema = batches.first().map(|batch| batch.schema());
+            }
+            fact.rows += piece.rows;
+            fact.bytes += piece.bytes;
+        }
+        Ok(facts.into_values().collect())
     }
 }
 

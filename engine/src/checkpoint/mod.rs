@@ -10,20 +10,26 @@ mod checkpoint_reader;
 mod contents;
 mod coordinator;
 mod data_file;
+mod facts;
+pub mod inspect;
 mod manifest;
 mod merge;
 mod reader;
+pub mod savepoint;
 mod segment;
 mod snapshot;
 mod storage;
+pub mod upgrade;
 
 pub use change::KeySpan;
 pub use checkpoint_reader::CheckpointReader;
 pub use contents::{CheckpointContents, TaskState};
 pub use coordinator::CheckpointCoordinator;
+pub use facts::{OperatorFacts, PlanFacts, TableFacts};
 pub use manifest::{Bucket, Manifest, OperatorManifest, Piece, Segment};
 pub use merge::{MergePlan, Merged};
 pub use reader::SnapshotReader;
+pub use savepoint::open_snapshot;
 pub use snapshot::JobSnapshot;
 pub use storage::{CheckpointStorage, StartedFrom, StorageOptions, WrittenCheckpoint};
 

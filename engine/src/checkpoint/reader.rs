@@ -1,11 +1,17 @@
 //! What a restore reads from: a checkpoint, a savepoint, or a snapshot in memory.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::JobSnapshot;
-use crate::error::{Error, Result};
-use crate::state::StateSnapshot;
+use super::{JobSnapshot, PlanFacts, TableFacts};
+use crate::error::Result;
+use crate::state::{StateSnapshot, TableScope};
 use crate::stream::{CheckpointId, KeyGroupRange};
+
+/// The number of key groups where that of the writer is not known: by key hash any number will do.
+const KEY_GROUPS: u16 = 128;
+/// In how many pieces keyed state is read by whoever need not hold it.
+pub(super) const PIECES: usize = 64;
 
 /// The state of a job at one checkpoint, operator by operator and key group by key group, so that memory need not hold all of it.
 pub trait SnapshotReader: Send + Sync {
@@ -21,26 +27,79 @@ pub trait SnapshotReader: Send + Sync {
     /// The state of an operator: the rows of keyed tables in these of `max_parallelism` key groups, and all rows of all other tables.
     fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot>;
 
-    /// Checks that the state belongs to a job with these operators: each operator that has rows in it must still be there. (One that
-    /// keeps nothing over a barrier, as a local aggregation, comes and goes with the parallelism.)
-    fn check_operators(&self, uids: &BTreeSet<&str>) -> Result<()> {
-        let mut lost = Vec::new();
-        for uid in self.operators() {
-            if !uids.contains(uid.as_str()) && self.has_rows(&uid)? {
-                lost.push(uid);
+    /// The job that wrote the state, where that is kept beside it. Default: it is not.
+    fn plan_facts(&self) -> Option<PlanFacts> {
+        None
+    }
+
+    /// `pipeline.max-parallelism` of the job that wrote the state, where that is known.
+    fn max_parallelism(&self) -> Option<u16> {
+        None
+    }
+
+    /// The tables of an operator. Default: reads them, a part of the key groups at a time.
+    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+        let max_parallelism = self.max_parallelism().unwrap_or(KEY_GROUPS);
+        let mut facts: BTreeMap<String, TableFacts> = BTreeMap::new();
+        for range in KeyGroupRange::all(max_parallelism).pieces(PIECES) {
+            for (name, table) in self.read(uid, range, max_parallelism)?.tables {
+                let fact = facts.entry(name).or_insert_with_key(|name| TableFacts {
+                    name: name.clone(),
+                    scope: table.scope,
+                    schema: None,
+                    rows: 0,
+                    bytes: 0,
+                });
+                if table.scope == TableScope::Operator && fact.schema.is_some() {
+                    continue;
+                }
+                for batch in &table.batches {
+                    fact.schema.get_or_insert_with(|| batch.schema());
+                    fact.rows += batch.num_rows() as u64;
+                    fact.bytes += batch.get_array_memory_size() as u64;
+                }
             }
         }
-        if lost.is_empty() {
-            return Ok(());
-        }
-        Err(Error::user(format!(
-            "checkpoint {} belongs to another job: it holds state of {}, which this job does not have",
-            self.checkpoint(),
-            lost.join(", ")
-        ))
-        .hint("restore with the statements that wrote the checkpoint, or start without 'execution.state-recovery.path'"))
+        Ok(facts.into_values().collect())
     }
 }
+
+/// A reader is read through whatever holds it.
+macro_rules! read_through {
+    ($holder:ty) => {
+        impl<R: SnapshotReader + ?Sized> SnapshotReader for $holder {
+            fn checkpoint(&self) -> CheckpointId {
+                (**self).checkpoint()
+            }
+            fn operators(&self) -> Vec<String> {
+                (**self).operators()
+            }
+            fn has_rows(&self, uid: &str) -> Result<bool> {
+                (**self).has_rows(uid)
+            }
+            fn read(
+                &self,
+                uid: &str,
+                range: KeyGroupRange,
+                max_parallelism: u16,
+            ) -> Result<StateSnapshot> {
+                (**self).read(uid, range, max_parallelism)
+            }
+            fn plan_facts(&self) -> Option<PlanFacts> {
+                (**self).plan_facts()
+            }
+            fn max_parallelism(&self) -> Option<u16> {
+                (**self).max_parallelism()
+            }
+            fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+                (**self).tables(uid)
+            }
+        }
+    };
+}
+
+read_through!(&R);
+read_through!(Arc<R>);
 
 impl SnapshotReader for JobSnapshot {
     fn checkpoint(&self) -> CheckpointId {
@@ -60,5 +119,23 @@ impl SnapshotReader for JobSnapshot {
             Some(state) => state.for_key_groups(range, max_parallelism),
             None => Ok(StateSnapshot::default()),
         }
+    }
+
+    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+        let tables = self.operators.get(uid).into_iter();
+        let tables = tables.flat_map(|state| &state.tables);
+        let facts = tables.map(|(name, table)| {
+            let batches = table.batches.iter();
+            let rows = batches.clone().map(|batch| batch.num_rows() as u64);
+            let bytes = batches.map(|batch| batch.get_array_memory_size() as u64);
+            TableFacts {
+                name: name.clone(),
+                scope: table.scope,
+                schema: table.batches.first().map(|batch| batch.schema()),
+                rows: rows.sum(),
+                bytes: bytes.sum(),
+            }
+        });
+        Ok(facts.collect())
     }
 }

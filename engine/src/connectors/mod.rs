@@ -1,7 +1,7 @@
 //! The edges of the world: where rows come from and where they go.
 //!
 //! Doors: `connectors` use `types`, `stream`, `formats`, `blobs`, `expr` (how values print) and `config`. `sql` and `plan` see only `factory`; of the
-//! operators only `source.rs`, `lookup_join.rs` and `sink.rs` see this room, through the traits. Deliberately absent: watermarks (see
+//! operators only `source.rs`, `lookup_join.rs` and `sink.rs` see this room, through the traits. `savepoint` reads what `checkpoint` wrote. Deliberately absent: watermarks (see
 //! `watermark`), retries of whole jobs (see `runtime`).
 
 mod blackhole;
@@ -16,6 +16,7 @@ mod options;
 mod pace;
 mod print;
 mod registry;
+mod savepoint;
 pub mod sink;
 pub mod source;
 
@@ -29,5 +30,6 @@ pub use lookup::{
 pub use nexmark::NexmarkFactory;
 pub use print::PrintFactory;
 pub use registry::standard_registry;
+pub use savepoint::SavepointFactory;
 pub use sink::{Committable, Sink, SinkWriter};
 pub use source::{Source, SourcePoll, SourceReader, SplitState};

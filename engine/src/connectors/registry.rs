@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     BlackholeFactory, ConnectorRegistry, DatagenFactory, FilesystemFactory, NexmarkFactory,
-    PrintFactory,
+    PrintFactory, SavepointFactory,
 };
 
 /// All connectors of this build.
@@ -15,5 +15,6 @@ pub fn standard_registry() -> ConnectorRegistry {
     registry.register(Arc::new(FilesystemFactory));
     registry.register(Arc::new(NexmarkFactory));
     registry.register(Arc::new(PrintFactory));
+    registry.register(Arc::new(SavepointFactory));
     registry
 }

@@ -25,27 +25,30 @@ pub struct AggregateCall {
     pub name: String,
 }
 
-impl fmt::Display for AggregateCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl AggregateCall {
+    /// What it computes, over the texts of the input's columns: `SUM(DISTINCT price) FILTER is_paid`.
+    pub fn described(&self, columns: &dyn Fn(usize) -> String) -> String {
         let arguments: Vec<String> = self
             .arguments
             .iter()
-            .map(|column| format!("${column}"))
+            .map(|column| columns(*column))
             .collect();
-        let arguments = if self.arguments.is_empty() {
-            "*".to_string()
-        } else {
-            arguments.join(", ")
+        let arguments = match &arguments[..] {
+            [] => "*".to_string(),
+            arguments => arguments.join(", "),
         };
-        write!(
-            f,
-            "{}({}{arguments})",
-            self.function,
-            if self.distinct { "DISTINCT " } else { "" }
-        )?;
-        if let Some(filter) = self.filter {
-            write!(f, " FILTER ${filter}")?;
-        }
-        write!(f, " AS {}", self.name)
+        let distinct = if self.distinct { "DISTINCT " } else { "" };
+        let filter = self
+            .filter
+            .map(|column| format!(" FILTER {}", columns(column)))
+            .unwrap_or_default();
+        format!("{}({distinct}{arguments}){filter}", self.function)
+    }
+}
+
+impl fmt::Display for AggregateCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let described = self.described(&|column| format!("${column}"));
+        write!(f, "{described} AS {}", self.name)
     }
 }

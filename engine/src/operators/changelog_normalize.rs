@@ -6,6 +6,7 @@
 use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::interleave_record_batch;
+use arrow::datatypes::SchemaRef;
 
 use super::bundle::Bundle;
 use super::keyed_state::distinct;
@@ -371,6 +372,10 @@ impl Operator for ChangelogNormalizeOperator {
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         debug_assert!(self.bundled.is_empty(), "a bundle is flushed at a barrier");
         self.snapshot_keyed(ctx)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![(STATE.to_string(), self.rows.snapshot_schema())]
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

@@ -35,6 +35,19 @@ pub(super) fn keyed_batch(
     )?)
 }
 
+/// The columns of [`keyed_batch`].
+pub(super) fn keyed_schema(notes: &[(&str, DataType)], rows: &SchemaRef) -> SchemaRef {
+    let mut fields = vec![Arc::new(Field::new(
+        KEY_HASH_COLUMN,
+        DataType::UInt64,
+        false,
+    ))];
+    let notes = notes.iter();
+    fields.extend(notes.map(|(name, note)| Arc::new(Field::new(*name, note.clone(), true))));
+    fields.extend(rows.fields().iter().cloned());
+    Arc::new(Schema::new(fields))
+}
+
 /// The notes and the rows of a batch that [`keyed_batch`] made.
 pub(super) fn unkeyed_batch(
     batch: &RecordBatch,

@@ -4,6 +4,8 @@
 //! [`Context`], what they give goes to the [`Output`]. Only [`Operator::process_batch`] is required; every other method
 //! passes things on.
 
+use arrow::datatypes::SchemaRef;
+
 use crate::error::Result;
 use crate::operators::{Context, KeyedState, Output};
 use crate::state::StateSnapshot;
@@ -97,6 +99,14 @@ pub trait Operator: Send {
     ) -> Result<StateSnapshot> {
         let _ = (ctx, checkpoint);
         Ok(StateSnapshot::default())
+    }
+
+    /// The tables of [`Operator::snapshot_state`] whose columns another plan of the same operator may have otherwise, each as this
+    /// operator writes it and wants to be given it. What a snapshot holds is brought into this form before
+    /// [`Operator::restore_state`]: columns are matched by name, missing ones filled, narrower types widened. Asked before the
+    /// first element. Default: none; tables are given as they were written.
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        Vec::new()
     }
 
     /// Takes state up again before the first element. The snapshot holds the keyed rows of this subtask's key groups, from

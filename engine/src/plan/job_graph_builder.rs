@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
+use super::explain::{describe, explain};
+use super::logical::ExplainDetails;
 use super::nodes::Distribution;
 use super::operator_builder::OperatorBuilder;
+use crate::checkpoint::{OperatorFacts, PlanFacts};
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink};
 use crate::error::Result;
@@ -49,14 +52,31 @@ pub fn build_graph(
         .to_string();
     let backend = state_backend::state_backend(config)?;
     Ok(JobGraph {
-        name,
         vertices: builder.vertices,
         edges: builder.edges,
         max_parallelism: config.max_parallelism(),
         incremental: config.boolean("execution.checkpointing.incremental")
             || backend.name() != "hashmap",
+        facts: plan_facts(plan, config, &name),
+        name,
+        allow_dropped_state: config.boolean("execution.state-recovery.ignore-unclaimed-state"),
         backend,
     })
+}
+
+/// What a savepoint tells of the job; the SQL text is known elsewhere.
+fn plan_facts(plan: &ExecPlan, config: &SessionConfig, job: &str) -> PlanFacts {
+    let operators = plan.nodes.iter().map(|node| OperatorFacts {
+        uid: node.uid.clone(),
+        name: node.kind.name().to_string(),
+        description: describe(plan, node),
+    });
+    PlanFacts {
+        job: job.to_string(),
+        sql: String::new(),
+        plan: explain(plan, config, ExplainDetails::default()),
+        operators: operators.collect(),
+    }
 }
 
 struct GraphBuilder<'a> {

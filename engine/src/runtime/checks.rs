@@ -1,5 +1,7 @@
 //! The laws of streams, checked around every operator in builds with debug assertions.
 
+use arrow::datatypes::SchemaRef;
+
 use crate::error::Result;
 use crate::operators::{Context, Flow, InputIndex, Operator, Output};
 use crate::state::StateSnapshot;
@@ -133,6 +135,10 @@ impl Operator for Checked {
         );
         self.checkpoint = checkpoint;
         self.operator.snapshot_state(ctx, checkpoint)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        self.operator.state_schema()
     }
 
     fn restores_in_pieces(&self) -> bool {

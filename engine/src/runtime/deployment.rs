@@ -1,15 +1,17 @@
 //! From a job graph to tasks: operators are made, splits dealt, channels laid, state restored.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::channel::{Parker, Sender, channel};
 use super::checks::checked;
 use super::exchange::{OutputEdge, Router};
+use super::expected_operators::expected_operators;
 use super::gate::InputGate;
 use super::graph::{Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId};
 use super::metrics::JobMetrics;
 use super::task::{Head, Slot, SourceHead, Task};
+use crate::checkpoint::upgrade::{MigratingReader, plan_upgrade};
 use crate::checkpoint::{KeySpan, SnapshotReader};
 use crate::error::Result;
 use crate::operators::{Context, InputIndex, Subtask, TierOptions, tiered};
@@ -32,9 +34,23 @@ pub(crate) fn deploy(
     threads: usize,
     snapshot: Option<&dyn SnapshotReader>,
 ) -> Result<Deployment> {
-    if let Some(snapshot) = snapshot {
-        snapshot.check_operators(&uids(graph))?;
+    let expected = match snapshot {
+        Some(_) => expected_operators(graph)?,
+        None => Vec::new(),
+    };
+    let upgrade = match snapshot {
+        Some(snapshot) => Some(plan_upgrade(snapshot, &expected)?),
+        None => None,
+    };
+    if let Some(upgrade) = &upgrade {
+        upgrade.refuse_losses(graph.allow_dropped_state)?;
     }
+    let migrating = snapshot
+        .zip(upgrade.as_ref())
+        .map(|(snapshot, upgrade)| MigratingReader::new(snapshot, upgrade, &expected));
+    let snapshot = migrating
+        .as_ref()
+        .map(|reader| reader as &dyn SnapshotReader);
     let parkers: Vec<Arc<Parker>> = (0..threads).map(|_| Arc::new(Parker::default())).collect();
     let mut wiring = Wiring::new(graph, queue_bytes, &parkers);
     let mut metrics = JobMetrics::default();
@@ -62,7 +78,7 @@ pub(crate) fn deploy(
                         .step_by(vertex.parallelism)
                         .cloned()
                         .collect();
-                    if snapshot.is_none() {
+                    if starts_afresh(&source.uid, snapshot) {
                         operator.add_splits(mine)?;
                     }
                     let own = metrics.source();
@@ -136,9 +152,14 @@ fn initial_splits(
     snapshot: Option<&dyn SnapshotReader>,
 ) -> Result<Vec<crate::connectors::SplitState>> {
     match &vertex.head {
-        VertexHead::Source(source) if snapshot.is_none() => (source.splits)(),
+        VertexHead::Source(source) if starts_afresh(&source.uid, snapshot) => (source.splits)(),
         _ => Ok(Vec::new()),
     }
+}
+
+/// Whether a source reads from its beginning: nothing of it was saved.
+fn starts_afresh(uid: &str, snapshot: Option<&dyn SnapshotReader>) -> bool {
+    snapshot.is_none_or(|snapshot| !snapshot.operators().iter().any(|saved| saved == uid))
 }
 
 /// The operators' names by stable id.
@@ -152,26 +173,6 @@ pub(super) fn operator_names(graph: &JobGraph) -> BTreeMap<String, String> {
         names.extend(chain.map(|node| (node.uid.clone(), node.name.clone())));
     }
     names
-}
-
-/// The stable ids of all operators of a graph.
-pub(super) fn uids(graph: &JobGraph) -> BTreeSet<&str> {
-    let heads = graph
-        .vertices
-        .iter()
-        .filter_map(|vertex| match &vertex.head {
-            VertexHead::Source(source) => Some(source.uid.as_str()),
-            VertexHead::Inputs => None,
-        });
-    heads
-        .chain(
-            graph
-                .vertices
-                .iter()
-                .flat_map(|vertex| &vertex.chain)
-                .map(|node| node.uid.as_str()),
-        )
-        .collect()
 }
 
 /// The channels of all edges, before tasks take their ends.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::checkpoint::PlanFacts;
 use crate::connectors::SplitState;
 use crate::error::Result;
 use crate::operators::{InputIndex, Operator, SourceOperator, Subtask};
@@ -25,6 +26,10 @@ pub struct JobGraph {
     pub backend: Arc<dyn StateBackend>,
     /// `execution.checkpointing.incremental`, or a backend that needs it: operators that can tell what changed snapshot that alone.
     pub incremental: bool,
+    /// What a savepoint tells of the job.
+    pub facts: PlanFacts,
+    /// `execution.state-recovery.ignore-unclaimed-state`: a restore may lose state that no operator takes up.
+    pub allow_dropped_state: bool,
 }
 
 /// A chain of operators that run as one task in each subtask.

@@ -159,7 +159,7 @@ impl Job {
             last: start.last.max(restored),
             savepoints: SavepointJob {
                 id: start.status.id(),
-                name: graph.name,
+                facts: graph.facts,
                 max_parallelism: graph.max_parallelism,
                 directory: options.savepoint_directory.clone(),
             },

@@ -13,6 +13,7 @@ mod control;
 mod coordinator;
 mod deployment;
 mod exchange;
+mod expected_operators;
 mod gate;
 mod graph;
 mod job;
@@ -29,6 +30,7 @@ mod worker;
 pub use checkpoint_options::{CheckpointMode, CheckpointOptions, CheckpointRetention, JobEnd};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use control::{JobControl, JobRequest};
+pub use expected_operators::{expected_operators, explain_upgrade};
 pub use graph::{
     ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead, VertexId,
 };

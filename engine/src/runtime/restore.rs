@@ -1,14 +1,16 @@
 //! What a job starts from: nothing, a checkpoint that was named, its own newest one.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use super::expected_operators::expected_operators;
+use super::graph::JobGraph;
+use crate::checkpoint::savepoint::SavepointReader;
+use crate::checkpoint::upgrade::{MigratingReader, UpgradeReport, plan_upgrade};
 use crate::checkpoint::{CheckpointReader, SnapshotReader};
 use crate::config::SessionConfig;
 use crate::error::{Error, Result};
-use crate::state::StateSnapshot;
-use crate::stream::{CheckpointId, KeyGroupRange};
+use crate::stream::CheckpointId;
 
 /// `execution.state-recovery.*`, and `--resume`.
 #[derive(Debug, Clone, Default)]
@@ -62,6 +64,13 @@ pub(super) struct OpenSnapshot {
 impl OpenSnapshot {
     /// Opens the checkpoint or savepoint at a path: its directory, or a directory of checkpoints.
     pub(super) fn open(path: &str, max_parallelism: u16) -> Result<Self> {
+        if let Some(savepoint) = SavepointReader::open(path)? {
+            return Ok(OpenSnapshot {
+                path: path.to_string(),
+                reader: Arc::new(savepoint),
+                checkpoint: None,
+            });
+        }
         let checkpoint = Arc::new(CheckpointReader::open(path, max_parallelism)?);
         Ok(OpenSnapshot {
             path: checkpoint.location().to_string(),
@@ -70,16 +79,23 @@ impl OpenSnapshot {
         })
     }
 
-    /// Lets state go that none of these operators takes up; gives the operators that lose something.
-    pub(super) fn drop_unclaimed(self, uids: &BTreeSet<&str>) -> Result<(Self, Vec<String>)> {
-        let mut dropped = Vec::new();
-        for uid in self.reader.operators() {
-            if !uids.contains(uid.as_str()) && self.reader.has_rows(&uid)? {
-                dropped.push(uid);
-            }
+    /// The state in the form in which the operators of a graph ask for it, and what becomes of it. Errors: state would be lost, and
+    /// the job's options do not allow it.
+    pub(super) fn upgraded(self, graph: &JobGraph) -> Result<(Self, UpgradeReport)> {
+        let expected = expected_operators(graph)?;
+        let report = plan_upgrade(&*self.reader, &expected)?;
+        report.refuse_losses(graph.allow_dropped_state)?;
+        if report.is_unchanged() {
+            return Ok((self, report));
         }
-        let reader: Arc<dyn SnapshotReader> = Arc::new(Claimed(self.reader));
-        Ok((OpenSnapshot { reader, ..self }, dropped))
+        let reader = MigratingReader::new(self.reader, &report, &expected);
+        let upgraded = OpenSnapshot {
+            path: self.path,
+            reader: Arc::new(reader),
+            // Its files hold the state in another form, so no checkpoint can go on from them.
+            checkpoint: None,
+        };
+        Ok((upgraded, report))
     }
 
     /// Its number and place.
@@ -103,31 +119,6 @@ pub struct Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "checkpoint {} ({})", self.checkpoint, self.path)
-    }
-}
-
-/// A snapshot of which the job takes what it knows.
-struct Claimed(Arc<dyn SnapshotReader>);
-
-impl SnapshotReader for Claimed {
-    fn checkpoint(&self) -> CheckpointId {
-        self.0.checkpoint()
-    }
-
-    fn operators(&self) -> Vec<String> {
-        self.0.operators()
-    }
-
-    fn has_rows(&self, uid: &str) -> Result<bool> {
-        self.0.has_rows(uid)
-    }
-
-    fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot> {
-        self.0.read(uid, range, max_parallelism)
-    }
-
-    fn check_operators(&self, _uids: &BTreeSet<&str>) -> Result<()> {
-        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use super::checkpointing::Completed;
 use super::control::JobRequest;
 use super::status::{JobId, JobStatus};
 use super::task::StopMode;
-use crate::checkpoint::CheckpointStorage;
+use crate::checkpoint::{PlanFacts, savepoint};
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
 
@@ -74,7 +74,7 @@ pub(super) struct SavepointRequests {
 #[derive(Debug, Clone)]
 pub(super) struct SavepointJob {
     pub(super) id: JobId,
-    pub(super) name: String,
+    pub(super) facts: PlanFacts,
     pub(super) max_parallelism: u16,
     /// `execution.checkpointing.savepoint-dir`.
     pub(super) directory: Option<String>,
@@ -268,8 +268,8 @@ fn answer(request: JobRequest, answer: Result<String>) {
     let _ = reply.try_send(answer);
 }
 
-/// Writes a savepoint into a directory of its own, in the layout of checkpoints.
+/// Writes a savepoint into a directory of its own.
 fn write_savepoint(completed: &Completed, directory: &str, job: &SavepointJob) -> Result<()> {
     let reader = completed.reader()?;
-    CheckpointStorage::copy(reader, directory, &job.name, job.max_parallelism).map(drop)
+    savepoint::write_in(&*reader, job.max_parallelism, &job.facts, directory)
 }

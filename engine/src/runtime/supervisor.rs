@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::checkpoint_options::JobEnd;
 use super::clock::Clock;
 use super::control::{JobControl, JobRequest};
-use super::deployment::{operator_names, uids};
+use super::deployment::operator_names;
 use super::graph::JobGraph;
 use super::job::{Job, JobFailure, JobOptions, JobOutcome, Start};
 use super::metrics::{JobMetrics, Progress};
@@ -21,6 +21,7 @@ use super::restore::{ClaimMode, OpenSnapshot, Origin, newest_readable};
 use super::status::{JobId, JobState, JobStatus};
 use super::worker::caught;
 use crate::blobs::{BlobStore, open_blobs};
+use crate::checkpoint::upgrade::UpgradeReport;
 use crate::checkpoint::{CheckpointStorage, StartedFrom, StorageOptions};
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
@@ -69,8 +70,8 @@ pub struct Started {
     pub checkpoints: Option<String>,
     /// How many checkpoints of earlier runs are there, which are left alone.
     pub earlier_checkpoints: usize,
-    /// Operators whose state was dropped, as `execution.state-recovery.ignore-unclaimed-state` allows.
-    pub dropped: Vec<String>,
+    /// What became of the state, where it did not go back just as it was.
+    pub upgrade: Option<UpgradeReport>,
 }
 
 impl fmt::Display for JobEvent {
@@ -110,8 +111,8 @@ impl fmt::Display for Started {
                 self.earlier_checkpoints
             )?;
         }
-        if !self.dropped.is_empty() {
-            write!(f, "\nstate is dropped of {}", self.dropped.join(", "))?;
+        if let Some(upgrade) = &self.upgrade {
+            write!(f, "\n{}", upgrade.to_string().trim_end())?;
         }
         Ok(())
     }
@@ -170,15 +171,8 @@ impl Supervisor {
         let max_parallelism = first_graph.max_parallelism;
         let present = present_checkpoints(&options)?;
         let snapshot = first_snapshot(&options, &present, max_parallelism, &mut events)?;
-        let mut dropped = Vec::new();
-        let snapshot = match snapshot {
-            Some(snapshot) if options.restore.ignore_unclaimed_state => {
-                let (snapshot, lost) = snapshot.drop_unclaimed(&uids(&first_graph))?;
-                dropped = lost;
-                Some(snapshot)
-            }
-            other => other,
-        };
+        let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&first_graph));
+        let (snapshot, upgrade) = snapshot.transpose()?.unzip();
         let origin = snapshot.as_ref().map(OpenSnapshot::origin);
         let restored = origin
             .as_ref()
@@ -214,7 +208,7 @@ impl Supervisor {
             origin: origin.clone(),
             checkpoints: has_checkpoints(&options).cloned(),
             earlier_checkpoints: if resumes { 0 } else { present.complete.len() },
-            dropped,
+            upgrade: upgrade.filter(|upgrade| !upgrade.is_unchanged()),
         };
         Ok(Supervisor {
             graph,
@@ -425,12 +419,8 @@ impl Redeployment {
                 error: checkpoint.error,
             });
         }
-        let snapshot = match snapshot {
-            Some(snapshot) if self.options.restore.ignore_unclaimed_state => {
-                Some(snapshot.drop_unclaimed(&uids(&graph))?.0)
-            }
-            other => other,
-        };
+        let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&graph));
+        let snapshot = snapshot.transpose()?.map(|(snapshot, _)| snapshot);
         let origin = snapshot.as_ref().map(OpenSnapshot::origin);
         let last = CheckpointId(self.first.0 - 1).max(present.highest);
         let start = Start {

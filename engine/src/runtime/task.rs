@@ -204,6 +204,9 @@ impl SourceHead {
         self.last_checkpoint = snapshot.checkpoint();
         let subtask = self.ctx.subtask();
         let state = snapshot.read(&self.uid, subtask.key_groups(), subtask.max_parallelism)?;
+        if state.tables.is_empty() {
+            return Ok(EventTime::MIN);
+        }
         let time = restored_time(&state, &self.ctx)?;
         self.ctx.advance_watermark(time.watermark);
         self.operator.restore_state(&mut self.ctx, &state)?;

@@ -431,6 +431,11 @@ impl StatementParser<'_> {
 
     fn parse_explain(&mut self) -> Result<Statement> {
         self.expect(Keyword::EXPLAIN)?;
+        if self.parse_word("UPGRADE") {
+            let path = self.parse_upgrade_path()?;
+            let statement = self.parse_explained()?;
+            return Ok(Statement::ExplainUpgrade(path, Box::new(statement)));
+        }
         let mut mode = ExplainDetails::default();
         if !self.parser.parse_keywords(&[Keyword::PLAN, Keyword::FOR]) {
             loop {
@@ -447,6 +452,28 @@ impl StatementParser<'_> {
                 }
             }
         }
+        let statement = self.parse_explained()?;
+        Ok(Statement::Explain(mode, Box::new(statement)))
+    }
+
+    /// `FROM 'path'`, which may be left out.
+    fn parse_upgrade_path(&mut self) -> Result<Option<String>> {
+        if !self.parser.parse_keyword(Keyword::FROM) {
+            return Ok(None);
+        }
+        let place = self.position();
+        match self.parser.next_token().token {
+            Token::SingleQuotedString(path) => Ok(Some(path)),
+            _ => Err(
+                Error::user("EXPLAIN UPGRADE FROM is followed by a path in quotes")
+                    .at(place)
+                    .hint("EXPLAIN UPGRADE FROM '/path/to/savepoint' INSERT INTO …"),
+            ),
+        }
+    }
+
+    /// The statement behind EXPLAIN.
+    fn parse_explained(&mut self) -> Result<Statement> {
         let place = self.position();
         let statement = if self.parser.peek_keyword(Keyword::STATEMENT) {
             self.parse_statement_set_body()?
@@ -454,9 +481,7 @@ impl StatementParser<'_> {
             self.parse_statement()?
         };
         match statement {
-            Statement::Inserts(_) | Statement::Query(_) => {
-                Ok(Statement::Explain(mode, Box::new(statement)))
-            }
+            Statement::Inserts(_) | Statement::Query(_) => Ok(statement),
             _ => Err(
                 Error::user("EXPLAIN is for a query, an INSERT INTO or a statement set").at(place),
             ),

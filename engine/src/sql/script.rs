@@ -78,7 +78,7 @@ fn in_statement_set(tokens: &[TokenWithSpan]) -> bool {
 
 /// What follows STATEMENT SET [BEGIN] in `[EXPLAIN …] [EXECUTE | BEGIN] STATEMENT SET [BEGIN] …`.
 fn statement_set_body(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
-    const LEADING: [&str; 13] = [
+    const LEADING: [&str; 15] = [
         "EXPLAIN",
         "EXECUTE",
         "BEGIN",
@@ -88,6 +88,8 @@ fn statement_set_body(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
         "ESTIMATED_COST",
         "CHANGELOG_MODE",
         "STATE",
+        "UPGRADE",
+        "FROM",
         "JSON_EXECUTION_PLAN",
         "PLAN_ADVICE",
         "AND",

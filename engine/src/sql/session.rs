@@ -49,6 +49,13 @@ pub enum StatementResult {
         /// What it shows beside the plan.
         details: ExplainDetails,
     },
+    /// What a restore would do, to show.
+    ExplainUpgrade {
+        /// The statement behind EXPLAIN UPGRADE.
+        statement: logical::Statement,
+        /// What would be restored; `None`: what `execution.state-recovery.path` names.
+        path: Option<String>,
+    },
 }
 
 impl From<Listing> for StatementResult {
@@ -104,7 +111,14 @@ impl Session {
                 .bind_inserts(&inserts, &hints)
                 .map(StatementResult::Job),
             Statement::Query(query) => self.bind_select(&query, &hints).map(StatementResult::Job),
-            Statement::Explain(mode, inner) => self.explain(mode, *inner, &hints),
+            Statement::Explain(details, inner) => {
+                let statement = self.explained(*inner, &hints)?;
+                Ok(StatementResult::Explain { statement, details })
+            }
+            Statement::ExplainUpgrade(path, inner) => {
+                let statement = self.explained(*inner, &hints)?;
+                Ok(StatementResult::ExplainUpgrade { statement, path })
+            }
         }
     }
 
@@ -253,18 +267,12 @@ impl Session {
             .map(|plan| logical::Statement::Select(with_unique_names(plan)))
     }
 
-    fn explain(
-        &self,
-        details: ExplainDetails,
-        statement: Statement,
-        hints: &Hints,
-    ) -> Result<StatementResult> {
-        let statement = match statement {
-            Statement::Inserts(inserts) => self.bind_inserts(&inserts, hints)?,
-            Statement::Query(query) => self.bind_select(&query, hints)?,
-            _ => return Err(Error::internal("the parser lets only jobs be explained")),
-        };
-        Ok(StatementResult::Explain { statement, details })
+    fn explained(&self, statement: Statement, hints: &Hints) -> Result<logical::Statement> {
+        match statement {
+            Statement::Inserts(inserts) => self.bind_inserts(&inserts, hints),
+            Statement::Query(query) => self.bind_select(&query, hints),
+            _ => Err(Error::internal("the parser lets only jobs be explained")),
+        }
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) enum Statement {
     Describe(Name),
     Inserts(Vec<Insert>),
     Explain(ExplainDetails, Box<Statement>),
+    /// `EXPLAIN UPGRADE [FROM 'path'] statement`.
+    ExplainUpgrade(Option<String>, Box<Statement>),
     Query(Box<Query>),
 }
 

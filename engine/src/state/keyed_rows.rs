@@ -224,7 +224,8 @@ impl KeyedRows {
         Ok(())
     }
 
-    fn snapshot_schema(&self) -> SchemaRef {
+    /// The columns of [`KeyedRows::snapshot`].
+    pub fn snapshot_schema(&self) -> SchemaRef {
         let mut fields = vec![
             Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new(EXPIRY_COLUMN, DataType::Int64, false)),

@@ -17,6 +17,13 @@ use crate::stream::{KeyGroup, KeyGroupRange};
 /// The name of the first column of a keyed table: the hash of each row's key, `UInt64`, which decides its key group.
 pub const KEY_HASH_COLUMN: &str = "key_hash";
 
+/// The metadata key by which a column of a keyed table says what part of the state it is: [`AGGREGATE_PART`] or [`ROWS_PART`].
+pub const STATE_PART: &str = "volley.state-part";
+/// A part of one aggregate's state: it may be dropped, and where a snapshot lacks it the aggregate begins over no rows: NULL if the column is
+/// nullable, else zero or nothing.
+pub const AGGREGATE_PART: &str = "aggregate";
+/// The number of rows of a group, which is known from the first row on or not at all.
+pub const ROWS_PART: &str = "rows";
 /// The name of the column that says when a row is forgotten, in milliseconds of processing time; `i64::MAX`: never.
 pub const EXPIRY_COLUMN: &str = "$expiry";
 

@@ -47,6 +47,11 @@ impl KeyGroupRange {
         }
     }
 
+    /// All groups.
+    pub fn all(max_parallelism: u16) -> Self {
+        KeyGroupRange::of_subtask(0, 1, max_parallelism.max(1))
+    }
+
     /// The groups in up to so many ranges of about the same length.
     pub fn pieces(&self, count: usize) -> Vec<KeyGroupRange> {
         let (first, last) = (self.first.0 as usize, self.last.0 as usize);

@@ -164,7 +164,9 @@ impl Script {
         match result {
             StatementResult::Job(job) => self.inserts.extend(inserts(job, &self.session)),
             StatementResult::Done => {}
-            StatementResult::Rows { .. } | StatementResult::Explain { .. } => {
+            StatementResult::Rows { .. }
+            | StatementResult::Explain { .. }
+            | StatementResult::ExplainUpgrade { .. } => {
                 return Err(mistake(
                     "SHOW, DESCRIBE and EXPLAIN have no rows to compare",
                 ));

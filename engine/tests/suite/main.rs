@@ -14,3 +14,4 @@ mod random_windows;
 mod recovery;
 mod retail;
 mod simulation;
+mod upgrade;

@@ -11,7 +11,7 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::files::about;
 use crate::blobs::BlobStore;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes of an object that are fetched at once.
 const FETCH_BYTES: u64 = 8 << 20;
@@ -96,7 +96,16 @@ impl ObjectFile {
             return Ok(Bytes::new());
         }
         let fetched = self.blobs.get_range(&self.path, offset, length);
-        fetched.map_err(io::Error::other)
+        let fetched = fetched.map_err(io::Error::other)?;
+        if (fetched.len() as u64) < length {
+            return Err(io::Error::other(Error::external(format!(
+                "object {}/{} had {} bytes when it was listed and is shorter now: it was replaced",
+                self.blobs.location(),
+                self.path,
+                self.bytes
+            ))));
+        }
+        Ok(fetched)
     }
 }
 

@@ -642,6 +642,13 @@ fn text_objects_are_read_from_every_position() {
         splits = reader.snapshot().unwrap();
     }
     assert_eq!(rows, 40);
+
+    let splits = source.splits().unwrap();
+    blobs.put("x.json", Bytes::from_static(b"{}")).unwrap();
+    let mut reader = source.reader().unwrap();
+    reader.add_splits(splits).unwrap();
+    let error = reader.poll(&request(7, 1 << 20)).unwrap_err().to_string();
+    assert!(error.contains("it was replaced"), "{error}");
 }
 
 #[test]

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StructArray};
+use arrow::datatypes::{DataType, Field as ArrowField, Int64Type};
 
 use super::accumulator::{Accumulator, AggregateRows};
 use super::arrivals::{ArrivalsAccumulator, Finish as Arrivals};
@@ -21,7 +21,7 @@ use super::sum::{DecimalSumAccumulator, DoubleSumAccumulator, Finish, IntegerSum
 use super::variance::{Spread, VarianceAccumulator};
 use crate::error::{Error, Result};
 use crate::functions::AggregateCall;
-use crate::state::{Groups, keep_at};
+use crate::state::{AGGREGATE_PART, Groups, ROWS_PART, STATE_PART, keep_at};
 use crate::types::{Field, LogicalType, RowField, TypeRoot};
 
 /// What an [`AggregateSet`] computes: made once for an operator.
@@ -29,6 +29,8 @@ use crate::types::{Field, LogicalType, RowField, TypeRoot};
 pub struct AggregateSetSpec {
     insert_only: bool,
     columns: Vec<usize>,
+    /// What each of `columns` holds, for the names of states.
+    column_texts: Vec<String>,
     results: Vec<ResultSource>,
     track_rows: bool,
     plain: Vec<AggregateCall>,
@@ -58,6 +60,10 @@ impl AggregateSetSpec {
     pub fn new(calls: &[AggregateCall], insert_only: bool) -> Result<Self> {
         let mut spec = AggregateSetSpec {
             insert_only,
+            column_texts: needed_columns(calls)
+                .iter()
+                .map(|column| format!("${column}"))
+                .collect(),
             columns: needed_columns(calls),
             results: Vec::new(),
             track_rows: !insert_only,
@@ -157,6 +163,86 @@ impl AggregateSetSpec {
         fields
     }
 
+    /// Names states by what the columns of the input hold (`price`, `UPPER(name)`) rather than by their numbers, so that another
+    /// query finds them again: [`AggregateSetSpec::state_fields`].
+    pub fn with_column_texts(mut self, texts: &[String]) -> Self {
+        let own = self.columns.iter().map(|column| texts[*column].clone());
+        self.column_texts = own.collect();
+        self
+    }
+
+    /// The columns of a partial in a snapshot: the same as [`AggregateSetSpec::partial_fields`], named by what each aggregate computes.
+    /// A column that a snapshot lacks begins as an aggregate over no rows: NULL where the field is nullable, zero or
+    /// nothing where it is not ([`STATE_PART`] says where it may).
+    pub fn state_fields(&self) -> Vec<ArrowField> {
+        let mut names = Vec::new();
+        if self.track_rows {
+            names.push("COUNT(*)".to_string());
+        }
+        for call in &self.plain {
+            let text = self.text_of(call);
+            let parts = partial_types(call, self.insert_only).len();
+            names.extend(
+                part_names(call, parts)
+                    .iter()
+                    .map(|part| format!("{text}{part}")),
+            );
+        }
+        names.extend(self.distinct.iter().map(|set| self.text_of_set(set)));
+        let types = self
+            .partial_fields()
+            .into_iter()
+            .map(|field| field.logical_type);
+        let sets = self.distinct.iter().map(|set| self.state_type(set));
+        let plain = types.take(names.len() - self.distinct.len());
+        let fields = plain.chain(sets).zip(names).enumerate();
+        let is_rows = |index: usize| index == 0 && self.track_rows && !self.insert_only;
+        fields
+            .map(|(index, (logical_type, name))| {
+                let part = if is_rows(index) {
+                    ROWS_PART
+                } else {
+                    AGGREGATE_PART
+                };
+                logical_type
+                    .to_arrow_field(&name)
+                    .with_metadata([(STATE_PART.to_string(), part.to_string())].into())
+            })
+            .collect()
+    }
+
+    /// Partials as the columns that [`AggregateSetSpec::state_fields`] names.
+    pub fn state_columns(&self, mut partials: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let first = partials.len() - self.distinct.len();
+        for (column, set) in partials[first..].iter_mut().zip(&self.distinct) {
+            *column = renamed_entries(column, &self.state_type(set).to_arrow())?;
+        }
+        Ok(partials)
+    }
+
+    fn text_of(&self, call: &AggregateCall) -> String {
+        call.described(&|column| self.column_texts[column].clone())
+    }
+
+    fn text_of_set(&self, set: &DistinctSpec) -> String {
+        let arguments = set
+            .arguments
+            .iter()
+            .map(|column| self.column_texts[*column].as_str());
+        let arguments = arguments.collect::<Vec<_>>().join(", ");
+        let nulls = if set.takes_nulls { " WITH NULLS" } else { "" };
+        format!("DISTINCT {arguments}{nulls}")
+    }
+
+    /// The type of a set's partial with the counts named by their filters.
+    fn state_type(&self, set: &DistinctSpec) -> LogicalType {
+        let names = set.filters.iter().map(|filter| match filter {
+            None => "count".to_string(),
+            Some(column) => format!("count FILTER {}", self.column_texts[*column]),
+        });
+        set.partial_type_named(&names.collect::<Vec<_>>())
+    }
+
     /// How many rows came less rows that went, by partial; `None` where that is not kept.
     pub fn row_counts<'a>(&self, partials: &'a [ArrayRef]) -> Option<&'a [i64]> {
         let counts = partials.first().filter(|_| self.track_rows)?;
@@ -206,6 +292,11 @@ impl DistinctSpec {
     }
 
     fn partial_type(&self) -> LogicalType {
+        let counts = (0..self.filters.len()).map(|index| format!("n{index}"));
+        self.partial_type_named(&counts.collect::<Vec<_>>())
+    }
+
+    fn partial_type_named(&self, counts: &[String]) -> LogicalType {
         let values = self
             .argument_types
             .iter()
@@ -214,12 +305,43 @@ impl DistinctSpec {
                 name: format!("v{index}"),
                 logical_type: value.with_nullable(true),
             });
-        let counts = (0..self.filters.len()).map(|index| RowField {
-            name: format!("n{index}"),
+        let counts = counts.iter().map(|name| RowField {
+            name: name.clone(),
             logical_type: LogicalType::not_null(TypeRoot::BigInt),
         });
         let row = LogicalType::not_null(TypeRoot::Row(values.chain(counts).collect()));
         LogicalType::not_null(TypeRoot::Array(Box::new(row)))
+    }
+}
+
+/// The same lists of rows under other names of the rows' fields.
+fn renamed_entries(lists: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let (DataType::List(item), lists) = (data_type, lists.as_list::<i32>()) else {
+        return Err(Error::internal("values of DISTINCT are lists"));
+    };
+    let DataType::Struct(fields) = item.data_type() else {
+        return Err(Error::internal("values of DISTINCT are rows"));
+    };
+    let columns = lists.values().as_struct().columns().to_vec();
+    let entries = StructArray::try_new(fields.clone(), columns, None)?;
+    Ok(Arc::new(ListArray::try_new(
+        item.clone(),
+        lists.offsets().clone(),
+        Arc::new(entries),
+        lists.nulls().cloned(),
+    )?))
+}
+
+/// What the parts of a call's state are called, behind what the call computes.
+fn part_names(call: &AggregateCall, parts: usize) -> &'static [&'static str] {
+    match (call.function.as_str(), parts) {
+        (_, 1) => &[""],
+        ("SUM" | "AVG" | "$SUM0", _) => &[".sum", ".count"],
+        ("SINGLE_VALUE", _) => &[".value", ".count"],
+        ("LISTAGG", 2) => &[".text", ".separator"],
+        ("FIRST_VALUE" | "LAST_VALUE" | "ARRAY_AGG", _) => &[".values", ".missing"],
+        ("LISTAGG", _) => &[".values", ".missing", ".separator"],
+        _ => &[".count", ".mean", ".squares"],
     }
 }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray, Int64Array};
 use arrow::buffer::ScalarBuffer;
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use super::{DeduplicateChangelog, DeduplicateSpec, ROWS};
 use crate::error::Result;
 use crate::operators::expiry::Sweep;
-use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::row_bundle::{BundleEvent, RowBundle};
@@ -328,6 +328,11 @@ impl Operator for DeduplicateChangingRowOperator {
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         self.snapshot_keyed(ctx)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let notes = [(EXPIRY_COLUMN, DataType::Int64)];
+        vec![(ROWS.to_string(), keyed_schema(&notes, self.rows.schema()))]
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

@@ -446,7 +446,8 @@ impl GroupStates {
                 .collect();
             let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(self.hashes(groups)))];
             columns.extend(self.keys(groups)?);
-            columns.extend(self.aggregates.partials(&Groups::Ids(&slots))?);
+            let partials = self.aggregates.partials(&Groups::Ids(&slots))?;
+            columns.extend(self.spec.state_columns(partials)?);
             if self.ttl.is_enabled() {
                 let expiries = Groups::Ids(&slots).gather(&self.expiries);
                 columns.push(Arc::new(Int64Array::from(expiries)));
@@ -456,14 +457,12 @@ impl GroupStates {
         batches.collect()
     }
 
-    fn snapshot_schema(&self, key_names: &[String]) -> Schema {
+    /// The columns of [`GroupStates::snapshot`].
+    pub(super) fn snapshot_schema(&self, key_names: &[String]) -> Schema {
         let mut fields = vec![Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)];
         let keys = key_names.iter().zip(&self.key_types);
         fields.extend(keys.map(|(name, key)| Field::new(name, key.clone(), true)));
-        let partials = self.spec.partial_fields().into_iter();
-        fields.extend(
-            partials.map(|field| Field::new(field.name, field.logical_type.to_arrow(), true)),
-        );
+        fields.extend(self.spec.state_fields());
         if self.ttl.is_enabled() {
             fields.push(Field::new(EXPIRY_COLUMN, DataType::Int64, false));
         }
@@ -478,7 +477,7 @@ impl GroupStates {
             let last_partial = first_partial + self.spec.partial_fields().len();
             let keys = &batch.columns()[1..first_partial];
             let partials = &batch.columns()[first_partial..last_partial];
-            let counts = self.spec.row_counts(partials);
+            let counts = self.spec.row_counts(partials).filter(|_| !self.insert_only);
             let mut groups = Vec::new();
             let known = self.table.len();
             self.resolve(keys, key_hashes_of(batch), &mut groups)?;

@@ -24,6 +24,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::SchemaRef;
 
 use self::changes::ChangeWriter;
 use self::group_states::GroupStates;
@@ -112,6 +113,8 @@ pub struct GroupAggregateOperator {
     /// The columns that accumulators read: arguments, or partials.
     columns: Vec<usize>,
     merges_partials: bool,
+    /// The key columns of the rows that the aggregates speak of.
+    grouping: Vec<usize>,
     key_names: Vec<String>,
     states: GroupStates,
     writer: ChangeWriter,
@@ -174,6 +177,7 @@ impl GroupAggregateOperator {
             keys,
             columns,
             merges_partials: spec.merges_partials,
+            grouping: spec.keys,
             key_names: key_fields.into_iter().map(|key| key.name).collect(),
             states,
             bundle: bundle.map(|bundle| (bundle, Touched::default())),
@@ -184,6 +188,17 @@ impl GroupAggregateOperator {
             result_rows: Vec::new(),
             writer,
         })
+    }
+
+    /// Names the columns of snapshots by what the columns of the rows hold, so that another query finds them again.
+    pub fn with_column_texts(mut self, texts: &[String]) -> Self {
+        self.key_names = self
+            .grouping
+            .iter()
+            .map(|key| texts[*key].clone())
+            .collect();
+        self.states.spec = self.states.spec.with_column_texts(texts);
+        self
     }
 
     /// Bytes of state.
@@ -302,6 +317,11 @@ impl Operator for GroupAggregateOperator {
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         self.snapshot_keyed(ctx)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let schema = self.states.snapshot_schema(&self.key_names);
+        vec![(TABLE.to_string(), Arc::new(schema))]
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

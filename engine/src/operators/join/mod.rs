@@ -404,6 +404,10 @@ impl Operator for JoinOperator {
         self.state.snapshot_keyed(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        self.state.state_schema()
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.state.load_keyed(ctx, &snapshot)
     }

@@ -21,6 +21,16 @@ const COLUMNS: usize = 4;
 /// About how many rows a table has.
 const TABLE_ROWS: usize = 65_536;
 
+impl KeyedSides {
+    /// The columns of each side's table.
+    pub(in crate::operators) fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let sides = self.names.iter().zip(&self.sides);
+        sides
+            .map(|(name, side)| (name.clone(), snapshot_schema(side)))
+            .collect()
+    }
+}
+
 impl KeyedState for KeyedSides {
     fn key_columns(&self, input: InputIndex) -> &[usize] {
         &self.sides[input.0].spec.keys

@@ -78,6 +78,15 @@ impl SessionWindowAggregateOperator {
         })
     }
 
+    /// Names the columns of snapshots by what the columns of the rows hold, so that another query finds them again.
+    pub fn with_column_texts(mut self, texts: &[String]) -> Self {
+        for (field, key) in self.key_fields.iter_mut().zip(&self.input.keys) {
+            *field = field.clone().with_name(&texts[*key]);
+        }
+        self.spec = self.spec.with_column_texts(texts);
+        self
+    }
+
     fn is_event_time(&self) -> bool {
         self.input.time_column.is_some()
     }
@@ -185,7 +194,8 @@ impl SessionWindowAggregateOperator {
     fn snapshot_slots(&self, slots: &[u32]) -> Result<StateSnapshot> {
         let mut columns = self.sessions.columns_of(slots);
         columns.extend(self.sessions.keys_of(slots)?);
-        columns.extend(self.states.partials(&Groups::Ids(slots))?);
+        let partials = self.states.partials(&Groups::Ids(slots))?;
+        columns.extend(self.spec.state_columns(partials)?);
         let mut snapshot = StateSnapshot::default();
         let batch = RecordBatch::try_new(Arc::new(self.snapshot_schema()), columns)?;
         snapshot.insert_keyed(TABLE, vec![batch]);
@@ -199,10 +209,7 @@ impl SessionWindowAggregateOperator {
             ArrowField::new("session_end", DataType::Int64, false),
         ];
         fields.extend(self.key_fields.iter().cloned());
-        let partials = self.spec.partial_fields().into_iter();
-        fields.extend(
-            partials.map(|field| ArrowField::new(field.name, field.logical_type.to_arrow(), true)),
-        );
+        fields.extend(self.spec.state_fields());
         ArrowSchema::new(fields)
     }
 }
@@ -253,6 +260,10 @@ impl Operator for SessionWindowAggregateOperator {
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         self.snapshot_keyed(ctx)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![(TABLE.to_string(), Arc::new(self.snapshot_schema()))]
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

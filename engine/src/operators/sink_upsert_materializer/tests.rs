@@ -241,7 +241,7 @@ fn keys_come_and_go() {
         Box::new(move |rng, _, _| {
             let user = rng.random_range(0..cities.len());
             let city = ["Rome", "Oslo", "Bern", "null"][rng.random_range(0..4)];
-            let former: Option<&str> = std::mem::replace(&mut cities[user], Some(city));
+            let former: Option<&str> = cities[user].replace(city);
             let tag = rng.random_range(0..2);
             let comes = format!("+U u{user}, {city}, {tag}");
             let goes = former.map(|former| format!("-U u{user}, {former}, {tag}"));

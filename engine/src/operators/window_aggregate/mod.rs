@@ -62,6 +62,8 @@ pub struct WindowAggregateOperator {
     store: SliceStore,
     event_time: bool,
     output: WindowOutput,
+    /// The key columns of the rows that the aggregates speak of.
+    grouping: Vec<usize>,
     key_names: Vec<String>,
     work: VecDeque<Work>,
     emission: Option<Emission>,
@@ -133,10 +135,22 @@ impl WindowAggregateOperator {
             store: SliceStore::new(grouping, assigner, clock),
             event_time: spec.window.time.is_event_time(),
             output: WindowOutput::new(&output, spec.window_columns, clock),
+            grouping: spec.keys,
             key_names: key_fields.into_iter().map(|field| field.name).collect(),
             work: VecDeque::new(),
             emission: None,
         })
+    }
+
+    /// Names the columns of snapshots by what the columns of the rows hold, so that another query finds them again.
+    pub fn with_column_texts(mut self, texts: &[String]) -> Self {
+        self.key_names = self
+            .grouping
+            .iter()
+            .map(|key| texts[*key].clone())
+            .collect();
+        self.store.name_states(texts);
+        self
     }
 
     /// Bytes of state.
@@ -359,6 +373,11 @@ impl Operator for WindowAggregateOperator {
             snapshot.insert_json("fired", &self.store.fired())?;
         }
         Ok(snapshot)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let schema = self.store.snapshot_schema(&self.key_names);
+        vec![(TABLE.to_string(), Arc::new(schema))]
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

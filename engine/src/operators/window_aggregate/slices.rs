@@ -288,6 +288,7 @@ impl SliceStore {
         };
         if assigner.is_tumbling() {
             self.expected_slice = groups.len();
+            return;
         }
         if assigner.is_cumulative() {
             let last = assigner.last_window_end(window.end);
@@ -406,14 +407,22 @@ impl SliceStore {
             number(next_window_end),
         ];
         columns.extend(groups.keys(&some)?);
-        columns.extend(groups.partials(&some)?);
+        let partials = groups.partials(&some)?;
+        columns.extend(self.grouping.aggregates.state_columns(partials)?);
         Ok(RecordBatch::try_new(
             Arc::new(self.snapshot_schema(key_names)),
             columns,
         )?)
     }
 
-    fn snapshot_schema(&self, key_names: &[String]) -> Schema {
+    /// Names the states of aggregates in snapshots.
+    pub(crate) fn name_states(&mut self, texts: &[String]) {
+        let aggregates = self.grouping.aggregates.clone();
+        self.grouping.aggregates = aggregates.with_column_texts(texts);
+    }
+
+    /// The columns of [`SliceStore::snapshot`].
+    pub(crate) fn snapshot_schema(&self, key_names: &[String]) -> Schema {
         let mut fields = vec![
             Field::new(KEY_HASH_COLUMN, DataType::UInt64, false),
             Field::new("slice_end", DataType::Int64, false),
@@ -422,10 +431,7 @@ impl SliceStore {
         ];
         let keys = key_names.iter().zip(&self.grouping.key_types);
         fields.extend(keys.map(|(name, key)| Field::new(name, key.clone(), true)));
-        let partials = self.grouping.aggregates.partial_fields().into_iter();
-        fields.extend(
-            partials.map(|field| Field::new(field.name, field.logical_type.to_arrow(), true)),
-        );
+        fields.extend(self.grouping.aggregates.state_fields());
         Schema::new(fields)
     }
 

@@ -78,9 +78,4 @@ impl GlobalGroupAggregateNode {
     pub(crate) fn attributes(&self, _: &Scope) -> Attributes {
         self.spec.attributes(&self.local_input)
     }
-
-    /// What the node computes as if it were one phase over the local phase's input.
-    pub(crate) fn as_one_phase(&self) -> Attributes {
-        self.spec.attributes(&self.local_input)
-    }
 }

@@ -70,11 +70,6 @@ impl GlobalWindowAggregateNode {
             select,
         )
     }
-
-    /// What the node computes as if it were one phase over the local phase's input.
-    pub(crate) fn as_one_phase(&self) -> Attributes {
-        complete(&self.spec, &self.local_input)
-    }
 }
 
 fn complete(spec: &WindowAggregateSpec, input: &Schema) -> Attributes {

@@ -38,7 +38,7 @@ impl OperatorBuilder<'_> {
     ) -> Result<Build> {
         let input = self.input_schema(node);
         let spec = self.grouping(node, &aggregate.spec, input, node.inputs[0]);
-        Ok(self.build_grouping(spec))
+        Ok(self.build_grouping(spec, self.column_texts(node.inputs[0])))
     }
 
     pub(super) fn local_group_aggregate(
@@ -63,16 +63,14 @@ impl OperatorBuilder<'_> {
         let rows = self.local_phase(node.inputs[0]).inputs[0];
         let mut spec = self.grouping(node, &global.spec, global.local_input.clone(), rows);
         spec.merges_partials = true;
-        Ok(self.build_grouping(spec))
+        Ok(self.build_grouping(spec, self.column_texts(rows)))
     }
 
-    fn build_grouping(&self, spec: OperatorSpec) -> Build {
+    fn build_grouping(&self, spec: OperatorSpec, texts: Vec<String>) -> Build {
         let backend = Arc::clone(&self.backend);
         Box::new(move |_| {
-            Ok(Box::new(GroupAggregateOperator::new(
-                spec.clone(),
-                backend.clone(),
-            )?))
+            let operator = GroupAggregateOperator::new(spec.clone(), backend.clone())?;
+            Ok(Box::new(operator.with_column_texts(&texts)))
         })
     }
 

@@ -26,6 +26,7 @@ use crate::operators::{
     WindowRankSpec, WindowTableFunctionOperator, local_output_schema,
 };
 use crate::plan::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
+use crate::plan::node_uid::{Lineage, folded_input, lineages};
 use crate::plan::nodes::{
     self, CalcNode, CorrelateNode, ExpandNode, GlobalWindowAggregateNode, LocalWindowAggregateNode,
     SinkNode, SinkTarget, TableSourceScanNode, ValuesNode, WatermarkAssignerNode,
@@ -42,6 +43,8 @@ type Build = Box<dyn Fn(Subtask) -> Result<Box<dyn Operator>> + Send + Sync>;
 /// Builds the operators of one plan.
 pub(super) struct OperatorBuilder<'a> {
     plan: &'a ExecPlan,
+    /// What the columns of each node hold.
+    lineages: Vec<Lineage>,
     connectors: &'a ConnectorRegistry,
     context: ExpressionContext,
     backend: Arc<dyn StateBackend>,
@@ -87,6 +90,7 @@ impl<'a> OperatorBuilder<'a> {
         };
         Ok(OperatorBuilder {
             plan,
+            lineages: lineages(plan),
             connectors,
             context,
             backend: Arc::new(HashMapStateBackend),
@@ -339,26 +343,26 @@ impl OperatorBuilder<'_> {
             self.is_insert_only(node.inputs[0]),
             self.backend.clone(),
         );
+        let texts = self.column_texts(node.inputs[0]);
         let is_session = matches!(
             (&spec.window.kind, &spec.input),
             (WindowKind::Session { .. }, WindowInput::TimeColumn(_))
         );
         Ok(Box::new(move |_| {
             if is_session {
-                return Ok(Box::new(SessionWindowAggregateOperator::new(
-                    spec.clone(),
-                    &input,
-                    insert_only,
-                )?));
+                let sessions =
+                    SessionWindowAggregateOperator::new(spec.clone(), &input, insert_only)?;
+                return Ok(Box::new(sessions.with_column_texts(&texts)));
             }
             let single = AggregatePhase::Single;
-            Ok(Box::new(WindowAggregateOperator::new(
+            let windows = WindowAggregateOperator::new(
                 spec.clone(),
                 &input,
                 single,
                 insert_only,
                 backend.clone(),
-            )?))
+            )?;
+            Ok(Box::new(windows.with_column_texts(&texts)))
         }))
     }
 
@@ -388,18 +392,20 @@ impl OperatorBuilder<'_> {
         node: &ExecNode,
         global: &GlobalWindowAggregateNode,
     ) -> Result<Build> {
-        let insert_only = self.is_insert_only(self.local_phase(node.inputs[0]).inputs[0]);
+        let rows = folded_input(self.plan, node);
+        let (insert_only, texts) = (self.is_insert_only(rows), self.column_texts(rows));
         let input = local_output_schema(&global.spec, &global.local_input, insert_only)?;
         let (spec, backend) = (global.spec.clone(), self.backend.clone());
         Ok(Box::new(move |_| {
             let phase = AggregatePhase::Global;
-            Ok(Box::new(WindowAggregateOperator::new(
+            let windows = WindowAggregateOperator::new(
                 spec.clone(),
                 &input,
                 phase,
                 insert_only,
                 backend.clone(),
-            )?))
+            )?;
+            Ok(Box::new(windows.with_column_texts(&texts)))
         }))
     }
 
@@ -505,6 +511,11 @@ impl OperatorBuilder<'_> {
             };
             Ok(Box::new(WindowJoinOperator::new(spec, &*backend)?))
         }))
+    }
+
+    /// What the columns of a node hold, in terms of tables: the names of states.
+    fn column_texts(&self, id: NodeId) -> Vec<String> {
+        self.lineages[id.0].columns.clone()
     }
 
     fn is_insert_only(&self, id: NodeId) -> bool {

@@ -11,6 +11,7 @@ mod shape;
 mod sharing;
 mod sources;
 mod sql;
+mod uids;
 mod window_aggregates;
 
 use std::collections::BTreeMap;

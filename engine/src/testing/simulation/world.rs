@@ -1,12 +1,12 @@
 //! What outlives a process: the tables' rows, what sinks made durable, the clock; and how a job is started in it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::output::{Output, folded};
 use super::workload::Workload;
-use crate::checkpoint::SnapshotReader;
+use crate::checkpoint::{SnapshotReader, TableFacts};
 use crate::config::SessionConfig;
 use crate::error::{Error, Result};
 use crate::plan::{ExecPlan, build_graph, plan_statement};
@@ -186,7 +186,7 @@ impl SnapshotReader for DyingReader<'_> {
         }
     }
 
-    fn check_operators(&self, uids: &BTreeSet<&str>) -> Result<()> {
-        self.snapshot.check_operators(uids)
+    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
+        self.snapshot.tables(uid)
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch, UInt64Array};
-use arrow::datatypes::{Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
 
 use super::super::RankEnd;
 use super::super::ranked_rows::RankedRow;
 use super::super::sort_order::RankKey;
 use super::{RankOperator, Slot, tie};
 use crate::error::Result;
-use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::at;
 use crate::operators::{Context, InputIndex};
@@ -86,6 +86,16 @@ impl<K: RankKey> RankOperator<K> {
             snapshot.insert_keyed(ENDS, self.snapshot_ends(partitions)?);
         }
         Ok(snapshot)
+    }
+
+    /// The columns of the rows that are held.
+    pub(super) fn kept_columns(&self) -> Vec<(String, SchemaRef)> {
+        let notes = [
+            ("arrival", DataType::UInt64),
+            ("end", DataType::Int64),
+            (EXPIRY_COLUMN, DataType::Int64),
+        ];
+        vec![(ROWS.to_string(), keyed_schema(&notes, self.rows.schema()))]
     }
 
     fn snapshot_rows(&self, held: &[(u32, &RankedRow<K>)]) -> Result<RecordBatch> {

@@ -1,52 +1,25 @@
-//! Names the state of nodes so that a later planning of the same query finds it again.
+//! Names the state of nodes so that a later planning of the same query, or of one that differs elsewhere, finds it again.
 //!
-//! A uid is a word for the kind and a hash over what the node computes and the uids of what it computes from. What only
-//! says how it runs is left out: exchanges, parallelism, the local phase of an aggregation.
+//! A uid is a word for the kind and a hash over what the *state* of the node speaks about: which rows come in and how they are keyed
+//! ([`lineage`]). What only says how the node runs is left out (exchanges, parallelism, the local phase of an aggregation, mini-batch), and
+//! so is what can change without making the state another one: which columns are carried along, under which names, and
+//! which aggregates are kept. Sources and sinks are named after their tables. `docs/architecture/state-and-upgrades.md` lists it.
 
-use xxhash_rust::xxh3::xxh3_64;
+mod lineage;
 
-use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
-use super::explain::attributes;
+use super::exec_node::{ExecNodeKind, ExecPlan};
+
+pub(crate) use lineage::{Lineage, folded_input, lineages};
 
 /// Gives every node its uid.
 pub(crate) fn assign_uids(plan: &mut ExecPlan) {
     let mut uids: Vec<String> = Vec::with_capacity(plan.nodes.len());
-    for node in &plan.nodes {
-        let digest = digest(plan, node, &uids);
-        let base = format!("{}-{:016x}", word(&node.kind), xxh3_64(digest.as_bytes()));
+    for (node, lineage) in plan.nodes.iter().zip(lineages(plan)) {
+        let base = format!("{}-{}", word(&node.kind), lineage.state);
         uids.push(distinct(base, &uids));
     }
     for (node, uid) in plan.nodes.iter_mut().zip(uids) {
         node.uid = uid;
-    }
-}
-
-fn digest(plan: &ExecPlan, node: &ExecNode, uids: &[String]) -> String {
-    let attributes = match &node.kind {
-        ExecNodeKind::GlobalWindowAggregate(aggregate) => aggregate.as_one_phase(),
-        ExecNodeKind::GlobalGroupAggregate(aggregate) => aggregate.as_one_phase(),
-        _ => attributes(plan, node),
-    };
-    let mut digest = String::from(word(&node.kind));
-    for (name, value) in attributes {
-        digest.push_str(&format!("\u{1f}{name}={value}"));
-    }
-    for input in &node.inputs {
-        let input = computing(plan, &node.kind, *input);
-        digest.push_str(&format!("\u{1e}{}", uids[input.0]));
-    }
-    digest
-}
-
-/// The node that computes what an input gives: exchanges only move it, a local aggregation belongs to the global one.
-fn computing(plan: &ExecPlan, consumer: &ExecNodeKind, input: NodeId) -> NodeId {
-    let node = plan.node(input);
-    match (&node.kind, consumer) {
-        (ExecNodeKind::Exchange(_), _) => computing(plan, consumer, node.inputs[0]),
-        (ExecNodeKind::LocalWindowAggregate(_), ExecNodeKind::GlobalWindowAggregate(_))
-        | (ExecNodeKind::LocalGroupAggregate(_), ExecNodeKind::GlobalGroupAggregate(_))
-        | (ExecNodeKind::MiniBatchAssigner(_), _) => computing(plan, consumer, node.inputs[0]),
-        _ => input,
     }
 }
 
@@ -91,7 +64,8 @@ fn word(kind: &ExecNodeKind) -> &'static str {
     }
 }
 
-/// Equal nodes that are not shared (two INSERTs of the same rows, random numbers) are told apart by their order.
+/// Equal nodes that are not shared (two INSERTs into one table, a table read with different options, random numbers) are told apart by
+/// their order in the statements.
 fn distinct(base: String, taken: &[String]) -> String {
     let mut uid = base.clone();
     let mut number = 2;

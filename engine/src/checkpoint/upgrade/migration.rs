@@ -1,0 +1,130 @@
+//! Brings the rows of a saved table into the form in which an operator asks for them.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, MapArray, RecordBatch,
+    StructArray, new_empty_array, new_null_array,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute;
+use arrow::datatypes::{DataType, Field, SchemaRef};
+
+use super::table_change::{TableChange, same_column};
+use crate::error::{Error, Result};
+use crate::state::EXPIRY_COLUMN;
+
+/// The rows of `batch`, of the table of this name, with the columns of `asked`.
+pub(super) fn migrated(table: &str, batch: RecordBatch, asked: &SchemaRef) -> Result<RecordBatch> {
+    if batch.schema_ref() == asked {
+        return Ok(batch);
+    }
+    let change =
+        TableChange::between(table, batch.schema_ref(), asked).map_err(|incompatible| {
+            Error::user(format!("the state cannot be restored: {incompatible}"))
+        })?;
+    let columns = asked
+        .fields()
+        .iter()
+        .zip(&change.sources)
+        .map(|(field, source)| match source {
+            Some(source) => converted(batch.column(*source), field.data_type()),
+            None => filled(field, batch.num_rows()),
+        });
+    let columns = columns.collect::<Result<_>>()?;
+    Ok(RecordBatch::try_new(asked.clone(), columns)?)
+}
+
+/// A column as another type; fields of rows are found by name.
+pub(in crate::checkpoint) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    match to {
+        to if array.data_type() == to => Ok(array.clone()),
+        DataType::Struct(fields) => {
+            let from = array.as_struct();
+            let columns = fields.iter().enumerate().map(|(index, field)| {
+                match same_column(fields, index, from.fields()) {
+                    Some(source) => converted(from.column(source), field.data_type()),
+                    None => filled(field, from.len()),
+                }
+            });
+            let columns = columns.collect::<Result<_>>()?;
+            let nulls = from.nulls().cloned();
+            Ok(Arc::new(StructArray::try_new(
+                fields.clone(),
+                columns,
+                nulls,
+            )?))
+        }
+        DataType::List(item) => {
+            let from = array.as_list::<i32>();
+            let values = converted(from.values(), item.data_type())?;
+            let (offsets, nulls) = (from.offsets().clone(), from.nulls().cloned());
+            Ok(Arc::new(ListArray::try_new(
+                item.clone(),
+                offsets,
+                values,
+                nulls,
+            )?))
+        }
+        DataType::Map(entries, ordered) => {
+            let from = array.as_map();
+            let (offsets, nulls) = (from.offsets().clone(), from.nulls().cloned());
+            let values: ArrayRef = Arc::new(in_order(from.entries(), entries.data_type())?);
+            let values = values.as_struct().clone();
+            let map = MapArray::try_new(entries.clone(), offsets, values, nulls, *ordered)?;
+            Ok(Arc::new(map))
+        }
+        to => Ok(compute::cast(array, to)?),
+    }
+}
+
+/// Entries of a map: key and value, whatever they are called.
+fn in_order(entries: &StructArray, to: &DataType) -> Result<StructArray> {
+    let DataType::Struct(fields) = to else {
+        return Err(Error::internal("a map without entries"));
+    };
+    let columns = entries.columns().iter().zip(fields);
+    let columns = columns.map(|(column, field)| converted(column, field.data_type()));
+    let columns = columns.collect::<Result<_>>()?;
+    Ok(StructArray::try_new(
+        fields.clone(),
+        columns,
+        entries.nulls().cloned(),
+    )?)
+}
+
+/// A column that the state lacks: NULL, or what an aggregate over no rows has.
+fn filled(field: &Field, rows: usize) -> Result<ArrayRef> {
+    if field.name() == EXPIRY_COLUMN {
+        return Ok(Arc::new(Int64Array::from(vec![i64::MAX; rows])));
+    }
+    if field.is_nullable() {
+        return Ok(new_null_array(field.data_type(), rows));
+    }
+    Ok(match field.data_type() {
+        DataType::Int64 => Arc::new(Int64Array::from(vec![0; rows])),
+        DataType::Float64 => Arc::new(Float64Array::from(vec![0.0; rows])),
+        DataType::List(item) => {
+            let values = new_empty_array(item.data_type());
+            let offsets = OffsetBuffer::new_zeroed(rows);
+            Arc::new(ListArray::try_new(item.clone(), offsets, values, None)?)
+        }
+        DataType::Map(entries, ordered) => {
+            let values = new_empty_array(entries.data_type());
+            let (offsets, values) = (OffsetBuffer::new_zeroed(rows), values.as_struct().clone());
+            Arc::new(MapArray::try_new(
+                entries.clone(),
+                offsets,
+                values,
+                None,
+                *ordered,
+            )?)
+        }
+        other => {
+            return Err(Error::internal(format!(
+                "the column {} of {other} cannot begin empty",
+                field.name()
+            )));
+        }
+    })
+}

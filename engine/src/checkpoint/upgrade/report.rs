@@ -1,0 +1,187 @@
+//! What a restore will do, told before it does it.
+
+use std::fmt;
+
+use super::table_change::{Incompatible, TableChange};
+use crate::error::{Error, Result};
+use crate::stream::CheckpointId;
+
+/// What becomes of saved state when a job restores it.
+#[derive(Debug, Clone)]
+pub struct UpgradeReport {
+    /// The checkpoint that the state is of.
+    pub checkpoint: CheckpointId,
+    /// The job that wrote it, where that is known.
+    pub job: Option<String>,
+    /// Operator by operator: those of the job, then those that it no longer has.
+    pub operators: Vec<OperatorUpgrade>,
+}
+
+/// What becomes of the state of one operator.
+#[derive(Debug, Clone)]
+pub struct OperatorUpgrade {
+    /// The stable id.
+    pub uid: String,
+    /// What people call it.
+    pub name: String,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// How many rows of state are saved.
+    pub rows: u64,
+    /// How many bytes they take.
+    pub bytes: u64,
+    /// How its tables change.
+    pub changes: Vec<TableChange>,
+}
+
+/// What becomes of the state of an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on as it was.
+    Kept,
+    /// It goes on with other columns.
+    Changed,
+    /// The job does not have the operator any more.
+    Dropped,
+    /// The job has the operator, and its state cannot be what it asks for: it is dropped, and the operator starts empty.
+    Incompatible(Incompatible),
+    /// Nothing of it was saved.
+    StartsEmpty,
+}
+
+impl Fate {
+    fn word(&self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Changed => "changed shape",
+            Fate::Dropped => "dropped",
+            Fate::Incompatible(_) => "incompatible",
+            Fate::StartsEmpty => "starts empty",
+        }
+    }
+
+    fn loses(&self) -> bool {
+        matches!(self, Fate::Dropped | Fate::Incompatible(_))
+    }
+}
+
+impl UpgradeReport {
+    /// Whether the state goes back to where it came from, as it was.
+    pub fn is_unchanged(&self) -> bool {
+        self.operators
+            .iter()
+            .all(|operator| operator.fate == Fate::Kept)
+    }
+
+    /// The operators whose state is lost.
+    pub fn dropped(&self) -> impl Iterator<Item = &OperatorUpgrade> {
+        self.operators
+            .iter()
+            .filter(|operator| operator.fate.loses())
+    }
+
+    /// Refuses a restore that loses state, unless that is allowed.
+    pub fn refuse_losses(&self, allowed: bool) -> Result<()> {
+        let lost: Vec<String> = self
+            .dropped()
+            .map(|operator| format!("\n  {}", operator.line()))
+            .collect();
+        if allowed || lost.is_empty() {
+            return Ok(());
+        }
+        Err(Error::user(format!(
+            "checkpoint {} holds state that this job cannot take up:{}",
+            self.checkpoint,
+            lost.concat()
+        ))
+        .hint(
+            "restore with the statements that wrote it; or let the state go with --allow-dropped-state, or \
+             SET 'execution.state-recovery.ignore-unclaimed-state' = 'true'",
+        ))
+    }
+}
+
+impl OperatorUpgrade {
+    fn line(&self) -> String {
+        let mut line = format!("{:<14} {} [{}]", self.fate.word(), self.name, self.uid);
+        if self.fate != Fate::StartsEmpty {
+            line.push_str(&format!(
+                ": {}, {}",
+                counted(self.rows, "row"),
+                in_bytes(self.bytes)
+            ));
+        }
+        if let Fate::Incompatible(why) = &self.fate {
+            line.push_str(&format!("; {why}"));
+        }
+        line
+    }
+}
+
+impl fmt::Display for UpgradeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Restoring checkpoint {}", self.checkpoint)?;
+        if let Some(job) = &self.job {
+            write!(f, " of the job '{job}'")?;
+        }
+        writeln!(f, ":")?;
+        for operator in &self.operators {
+            writeln!(f, "  {}", operator.line())?;
+            for change in &operator.changes {
+                write_change(f, change)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_change(f: &mut fmt::Formatter<'_>, change: &TableChange) -> fmt::Result {
+    let table = &change.table;
+    for name in &change.new_aggregates {
+        writeln!(
+            f,
+            "    {table}: new {name}: counts from now on; what was before is not in it, so groups that exist have NULL or 0 until their \
+             next row"
+        )?;
+    }
+    for name in &change.dropped_aggregates {
+        writeln!(
+            f,
+            "    {table}: dropped {name}: nobody asks for it any more"
+        )?;
+    }
+    for (name, from, to) in &change.widened {
+        writeln!(f, "    {table}: {name} is widened from {from} to {to}")?;
+    }
+    for name in &change.added {
+        writeln!(
+            f,
+            "    {table}: new column {name}: NULL in the rows that are kept"
+        )?;
+    }
+    for name in &change.removed {
+        writeln!(f, "    {table}: column {name} is not read any more")?;
+    }
+    Ok(())
+}
+
+fn counted(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    }
+}
+
+/// `12 B`, `3.4 kB`.
+fn in_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    let (mut value, mut unit) = (bytes as f64 / 1000.0, 0);
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}

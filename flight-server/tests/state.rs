@@ -1,0 +1,175 @@
+//! `volley state` and the connector `savepoint`, on a savepoint of a small job.
+
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
+
+use std::collections::BTreeMap;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
+use volley::checkpoint::{JobSnapshot, OperatorFacts, PlanFacts, savepoint};
+use volley::state::{KEY_HASH_COLUMN, StateSnapshot};
+use volley::stream::CheckpointId;
+
+const UID: &str = "group-aggregate-00112233";
+
+/// A savepoint of sums by key.
+fn saved(directory: &tempfile::TempDir, checkpoint: u64, sums: &[(&str, i64)]) -> String {
+    let hash = |key: &str| {
+        key.bytes().fold(7u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    };
+    let hashes = UInt64Array::from_iter_values(sums.iter().map(|(key, _)| hash(key)));
+    let keys = StringArray::from_iter_values(sums.iter().map(|(key, _)| key));
+    let totals = Int64Array::from_iter_values(sums.iter().map(|(_, sum)| *sum));
+    let rows = RecordBatch::try_from_iter([
+        (KEY_HASH_COLUMN, Arc::new(hashes) as ArrayRef),
+        ("k", Arc::new(keys) as ArrayRef),
+        ("SUM(v).sum", Arc::new(totals) as ArrayRef),
+    ]);
+    let mut state = StateSnapshot::default();
+    state.insert_keyed("groups", vec![rows.unwrap()]);
+    let snapshot = JobSnapshot {
+        checkpoint: CheckpointId(checkpoint),
+        operators: BTreeMap::from([(UID.to_string(), state)]),
+    };
+    let facts = PlanFacts {
+        job: "sums".to_string(),
+        sql: "INSERT INTO s SELECT k, SUM(v) FROM t GROUP BY k".to_string(),
+        plan: String::new(),
+        operators: vec![OperatorFacts {
+            uid: UID.to_string(),
+            name: "GroupAggregate".to_string(),
+            description: "GroupAggregate(groupBy=[k])".to_string(),
+        }],
+    };
+    savepoint::write(&snapshot, 128, &facts, directory.path().to_str().unwrap()).unwrap()
+}
+
+fn volley(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_volley"));
+    command.args(arguments).output().unwrap()
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = volley(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_operators_of_a_savepoint_are_listed_and_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = saved(&directory, 4, &[("a", 1), ("b", 20)]);
+    let listed = printed(&["state", "ls", &path]);
+    for part in [
+        "checkpoint 4 of the job 'sums'",
+        "INSERT INTO s",
+        "GroupAggregate(groupBy=[k]) [group-aggregate-",
+        "groups",
+        "2 rows",
+    ] {
+        assert!(listed.contains(part), "{part}\n{listed}");
+    }
+    let shown = printed(&[
+        "state",
+        "show",
+        &path,
+        "GroupAggregate.groups",
+        "--format",
+        "json",
+    ]);
+    let mut lines: Vec<&str> = shown.lines().collect();
+    lines.sort_unstable_by_key(|line| line.len());
+    assert_eq!(lines.len(), 2);
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.ends_with("\"k\": \"b\", \"SUM(v).sum\": 20}")),
+        "{shown}"
+    );
+    let csv = printed(&[
+        "state",
+        "show",
+        &path,
+        "group-aggregate",
+        "--format",
+        "csv",
+        "--limit",
+        "1",
+    ]);
+    assert_eq!(csv.lines().next(), Some("key_hash,k,SUM(v).sum"));
+    assert_eq!(csv.lines().count(), 2);
+    let table = printed(&["state", "show", &path]);
+    assert!(
+        table.contains("SUM(v).sum") && table.contains("20"),
+        "{table}"
+    );
+}
+
+#[test]
+fn the_ddl_reads_the_table_with_sql() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = saved(&directory, 4, &[("a", 1), ("b", 20), ("c", 300)]);
+    let ddl = printed(&["state", "show", &path, "GroupAggregate.groups", "--ddl"]);
+    assert!(ddl.contains("`key_hash` DECIMAL(20, 0)"), "{ddl}");
+    let script = directory.path().join("read.sql");
+    std::fs::write(
+        &script,
+        format!("{ddl}\nSELECT k, `SUM(v).sum` + 1 AS more FROM `groups` WHERE k <> 'a';"),
+    )
+    .unwrap();
+    let rows = printed(&["run", script.to_str().unwrap()]);
+    assert!(
+        rows.contains("21") && rows.contains("301") && !rows.contains(" a "),
+        "{rows}"
+    );
+}
+
+#[test]
+fn differences_are_told_key_by_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = saved(&directory, 1, &[("a", 1), ("b", 2), ("c", 3)]);
+    let second = saved(&directory, 2, &[("b", 2), ("c", 4), ("d", 5), ("e", 6)]);
+    let shown = printed(&["state", "diff", &first, &second]);
+    for part in [
+        "groups: 1 keys are the same",
+        "1 only in the first",
+        "2 only in the second",
+        "1 changed",
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    assert_eq!(
+        printed(&["state", "diff", &first, &first]),
+        "no difference\n"
+    );
+}
+
+#[test]
+fn mistakes_list_what_there_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = saved(&directory, 1, &[("a", 1)]);
+    let refused = |arguments: &[&str]| {
+        let output = volley(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let operator = refused(&["state", "show", &path, "Join"]);
+    assert!(
+        operator.contains("no operator 'Join'") && operator.contains(UID),
+        "{operator}"
+    );
+    let table = refused(&["state", "show", &path, "GroupAggregate.rows"]);
+    assert!(
+        table.contains("no table 'rows'") && table.contains("groups"),
+        "{table}"
+    );
+    let nothing = refused(&["state", "ls", directory.path().to_str().unwrap()]);
+    assert!(
+        nothing.contains("neither a savepoint nor a checkpoint"),
+        "{nothing}"
+    );
+}
