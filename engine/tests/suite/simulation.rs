@@ -224,6 +224,7 @@ const NODES: &[&str] = &[
     "TemporalSort",
     "Union",
     "Values",
+    "WatermarkAssigner",
     "WindowAggregate",
     "WindowDeduplicate",
     "WindowJoin",
