@@ -6,6 +6,7 @@
 //! they were given when nothing moves is the same too; nothing is committed before a checkpoint is complete; no watermark goes
 //! back across a restore; from every retained checkpoint the job goes on to the same end.
 
+mod blobs;
 mod output;
 mod rows;
 mod run;

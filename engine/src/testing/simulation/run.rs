@@ -141,11 +141,12 @@ impl<'w> Run<'w> {
             checkpoint: *[0.03, 0.1, 0.4].choose(&mut random).unwrap_or(&0.1),
             arrival: *[0.05, 0.2, 0.6].choose(&mut random).unwrap_or(&0.2),
         };
+        let incremental = random.random_bool(0.5);
         let rows = expected.end.values().map(Vec::len).sum::<usize>() as u64;
         Run {
             deaths_left: random.random_range(1..=5),
-            vault: Vault::new(random.random_range(1..=3)),
-            incremental: random.random_bool(0.5),
+            vault: Vault::new(random.random_range(1..=3), incremental),
+            incremental,
             spills: random.random_bool(0.5),
             parallelism: 0,
             world,
@@ -217,14 +218,28 @@ impl<'w> Run<'w> {
     fn start(&mut self) -> Result<(), Fault> {
         self.world.bench.revive();
         let launch = self.launch_options();
-        let snapshot = self.vault.start();
+        let dies = self.deaths_left > 0 && self.random.random_bool(0.2);
+        let with_store = dies && self.random.random_bool(0.3);
+        let snapshot = match self
+            .vault
+            .start(with_store.then(|| self.random.random_range(0..12)))
+        {
+            Ok(snapshot) => snapshot,
+            Err(_) if self.vault.has_died() => {
+                self.note("a process dies while it opens the store");
+                self.happened.deaths_during_restore += 1;
+                self.deaths_left -= 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
         if snapshot.is_none() && !self.world.bench.start_over() {
             return Err(Fault(
                 "a sink committed rows before any checkpoint was complete".to_string(),
             ));
         }
-        let dies = self.deaths_left > 0 && self.random.random_bool(0.2);
         let (reads, calls) = match dies {
+            _ if with_store => (u32::MAX, None),
             false => (u32::MAX, None),
             true if self.random.random_bool(0.5) => (self.random.random_range(0..6), None),
             true => (u32::MAX, Some(self.random.random_range(0..8))),
@@ -258,7 +273,7 @@ impl<'w> Run<'w> {
         let reader = reader.as_ref().map(|reader| reader as &dyn SnapshotReader);
         match self.world.launch(&launch, reader) {
             Ok(job) => self.started(job, &launch, snapshot.as_deref()),
-            Err(error) if dies && error.to_string().contains(DEATH) => {
+            Err(error) if dies && (error.to_string().contains(DEATH) || self.vault.has_died()) => {
                 self.note(format!("it dies while it starts: {error}"));
                 self.happened.deaths_during_restore += 1;
                 self.deaths_left -= 1;
@@ -270,7 +285,7 @@ impl<'w> Run<'w> {
 
     fn started(
         &mut self,
-        job: DeterministicStepper,
+        mut job: DeterministicStepper,
         launch: &Launch,
         snapshot: Option<&dyn SnapshotReader>,
     ) -> Result<(), Fault> {
@@ -279,6 +294,7 @@ impl<'w> Run<'w> {
             self.happened.rescales += u64::from(launch.parallelism != self.parallelism);
             check_watermarks(snapshot, &job)?;
         }
+        self.vault.started(&mut job);
         self.parallelism = launch.parallelism;
         self.ends = false;
         self.idle_turns = 0;
@@ -344,7 +360,7 @@ impl<'w> Run<'w> {
         let Some(job) = &mut self.job else {
             return Ok(());
         };
-        if let Some(id) = self.vault.begin(job, &mut self.random)? {
+        if let Some(id) = self.vault.begin(job, &mut self.random) {
             self.note(format!(
                 "every task has passed the barrier of checkpoint {id}"
             ));
@@ -370,7 +386,7 @@ impl<'w> Run<'w> {
                 self.pass_time(ms);
             }
             3 => return self.tell(),
-            _ => self.write(),
+            _ => self.write()?,
         }
         Ok(self.job.is_some())
     }
@@ -402,15 +418,20 @@ impl<'w> Run<'w> {
         }
     }
 
-    /// The next call of the checkpoint store.
-    fn write(&mut self) {
-        let bench = &self.world.bench;
-        match self.vault.advance(|| bench.mark()) {
+    /// The checkpoint that waits to be written comes nearer to it, or is written.
+    fn write(&mut self) -> Result<(), Fault> {
+        let Some(job) = &mut self.job else {
+            return Ok(());
+        };
+        let (bench, may_die) = (&self.world.bench, self.deaths_left > 0);
+        let random = &mut self.random;
+        match self.vault.advance(job, || bench.mark(), may_die, random)? {
             Written::NotYet => {}
-            Written::Failed(id) => {
+            Written::Failed(why) => {
                 self.happened.failed_checkpoints += 1;
-                self.note(format!("checkpoint {id} cannot be written"));
+                self.note(format!("a checkpoint cannot be written: {why}"));
             }
+            Written::Died(id) => self.die(&format!("while it writes checkpoint {id}")),
             Written::Complete(id) => {
                 self.happened.checkpoints += 1;
                 self.note(format!("checkpoint {id} is complete"));
@@ -428,6 +449,7 @@ impl<'w> Run<'w> {
                 self.news.push_back((id, tasks));
             }
         }
+        Ok(())
     }
 
     /// One task hears of a complete checkpoint. Whether the process still lives.
@@ -507,7 +529,7 @@ impl<'w> Run<'w> {
             return Ok(false);
         }
         if self.vault.is_writing() {
-            self.write();
+            self.write()?;
             return Ok(false);
         }
         if !self.ends {
@@ -515,7 +537,7 @@ impl<'w> Run<'w> {
             let Some(job) = &mut self.job else {
                 return Ok(false);
             };
-            if let Some(id) = self.vault.begin_final(job, &mut self.random)? {
+            if let Some(id) = self.vault.begin_final(job, &mut self.random) {
                 self.note(format!("the final checkpoint {id} begins"));
             }
             self.ends = true;
@@ -532,7 +554,7 @@ impl<'w> Run<'w> {
         if self.world.workload.directory.is_some() {
             return Ok(());
         }
-        for (snapshot, mark) in self.vault.kept() {
+        for (snapshot, mark) in self.vault.kept()? {
             let launch = self.launch_options();
             self.note(format!(
                 "retained checkpoint {} is restored at parallelism {}",
