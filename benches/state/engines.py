@@ -6,6 +6,7 @@ plans the query, are left out. Volley's figure is the whole process with all tha
 """
 
 import dataclasses
+import json
 import os
 import pathlib
 import shutil
@@ -191,7 +192,13 @@ class Flink:
         )
         if client.returncode != 0:
             sys.exit(f"Flink failed at {script}:\n{client.stderr.decode(errors='replace')[-4000:]}\n{self.log()[-4000:]}")
-        return Cost(cpu_seconds(pid) - before, time.monotonic() - start, peak_bytes(pid), "")
+        return Cost(cpu_seconds(pid) - before, self._last_duration() or time.monotonic() - start, peak_bytes(pid))
+
+    def _last_duration(self):
+        """Seconds from the start to the end of the newest job, without the client's planning."""
+        with urllib.request.urlopen(f"http://localhost:{self.port}/jobs/overview", timeout=30) as answer:
+            jobs = json.load(answer)["jobs"]
+        return max(jobs, key=lambda job: job["start-time"])["duration"] / 1000 if jobs else None
 
     def close(self):
         for process in reversed(self.processes):
