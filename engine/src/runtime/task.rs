@@ -375,8 +375,11 @@ impl Slot {
         let begun = Instant::now();
         let mut snapshot = self.operator.snapshot_state(&mut self.ctx, checkpoint)?;
         let taken = begun.elapsed().as_nanos() as u64;
-        let longest = &self.ctx.metrics().longest_snapshot_ns;
-        longest.fetch_max(taken, Ordering::Relaxed);
+        let metrics = self.ctx.metrics();
+        metrics
+            .longest_snapshot_ns
+            .fetch_max(taken, Ordering::Relaxed);
+        metrics.snapshot_times.record(taken);
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok((self.uid.clone(), snapshot))
     }
