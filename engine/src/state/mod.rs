@@ -27,7 +27,8 @@ pub use part::StatePart;
 pub use row_slab::RowSlab;
 pub use row_store::RowStore;
 pub use snapshot::{
-    EXPIRY_COLUMN, KEY_HASH_COLUMN, StateSnapshot, StateTable, TableScope, key_hashes_of,
+    CHANNELS_TABLE, EXPIRY_COLUMN, KEY_HASH_COLUMN, StateSnapshot, StateTable, TableScope,
+    holds_job_rows, key_hashes_of,
 };
 pub use time_to_live::TimeToLive;
 pub use unit_metrics::UnitStoreMetrics;
