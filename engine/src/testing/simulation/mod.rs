@@ -11,6 +11,8 @@ mod rows;
 mod run;
 mod spilling;
 mod templates;
+#[cfg(test)]
+mod unaligned;
 mod vault;
 mod workload;
 mod world;

@@ -125,7 +125,7 @@ pub(super) fn expect(world: &World) -> Result<Expected, Fault> {
     Ok(Expected { at_rest, end })
 }
 
-fn run_to_end(world: &World, job: &mut DeterministicStepper) -> Result<(), Fault> {
+pub(super) fn run_to_end(world: &World, job: &mut DeterministicStepper) -> Result<(), Fault> {
     world.bench.close();
     job.run_until_idle()?;
     if !job.is_finished() {
