@@ -41,16 +41,22 @@ fn with_backlog(world: &World, launch: &Launch) -> DeterministicStepper {
     world.bench.release(world.workload.steps.len());
     for _ in 0..20 {
         // Both sources have two instances.
-        (0..4).for_each(|task| drop(job.step_task(task).unwrap()));
+        step(&mut job, 4);
     }
     job
+}
+
+fn step(job: &mut DeterministicStepper, tasks: usize) {
+    for task in 0..tasks {
+        job.step_task(task).unwrap();
+    }
 }
 
 /// In how many turns over all tasks a checkpoint completes, and what it holds.
 fn checkpoint(job: &mut DeterministicStepper) -> (usize, JobSnapshot) {
     assert!(job.begin_checkpoint());
     for turn in 1..1000 {
-        (0..job.task_count()).for_each(|task| drop(job.step_task(task).unwrap()));
+        step(job, job.task_count());
         if let Some(contents) = job.completed_contents() {
             let mut snapshot = JobSnapshot::empty();
             contents.fold_into(&mut snapshot).unwrap();
