@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
 
+use super::JobSnapshot;
 use super::change::{Change, KeySpan};
-use super::{JobSnapshot, SnapshotReader};
 use crate::error::Result;
 use crate::state::{StatePart, StateSnapshot, TableScope};
-use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
+use crate::stream::CheckpointId;
 
 /// The operators' states of one task, by stable id.
 pub type TaskState = Vec<(String, StateSnapshot)>;
@@ -88,34 +88,6 @@ impl CheckpointContents {
         }
         let operator = |(uid, tasks): (&str, Vec<Sequence<'_>>)| (uid.to_string(), collect(&tasks));
         sequences.into_iter().map(operator).collect()
-    }
-
-    /// What a job would say that goes on from a snapshot in which nothing has changed.
-    pub(super) fn unchanged(reader: &dyn SnapshotReader, max_parallelism: u16) -> Result<Self> {
-        let none = KeyGroupRange {
-            first: KeyGroup(0),
-            last: KeyGroup(0),
-        };
-        let mut state = TaskState::new();
-        for uid in reader.operators() {
-            let mut snapshot = reader.read(&uid, none, max_parallelism)?;
-            snapshot
-                .tables
-                .retain(|_, table| table.scope == TableScope::Operator);
-            snapshot.changed = Some(Vec::new());
-            state.push((uid, snapshot));
-        }
-        let checkpoint = reader.checkpoint();
-        let task = TaskContents {
-            task: 0,
-            span: KeySpan::ALL,
-            reports: vec![(Some(checkpoint), state)],
-            repeated: false,
-        };
-        Ok(CheckpointContents {
-            checkpoint,
-            tasks: vec![task],
-        })
     }
 
     /// Lays it over the snapshot of the checkpoint before.

@@ -166,28 +166,6 @@ impl CheckpointStorage {
         Ok((complete.collect(), CheckpointId(highest.unwrap_or(0))))
     }
 
-    /// Copies what a reader gives to a directory, as a checkpoint that stands by itself.
-    pub fn copy(
-        reader: Arc<dyn SnapshotReader>,
-        directory: &str,
-        job: &str,
-        max_parallelism: u16,
-    ) -> Result<WrittenCheckpoint> {
-        let blobs = open_blobs(directory)?;
-        let options = StorageOptions {
-            job: job.to_string(),
-            max_parallelism,
-            retained: 1,
-            incremental: false,
-            names: BTreeMap::new(),
-            owned_from: CheckpointId(u64::MAX),
-            writer: "copy".to_string(),
-        };
-        let contents = CheckpointContents::unchanged(&*reader, max_parallelism)?;
-        let mut storage = Self::open(&*blobs, options, StartedFrom::Copied(reader))?;
-        storage.write(&*blobs, &contents)
-    }
-
     /// Smaller files, parts and buckets, for tests.
     #[cfg(test)]
     pub(super) fn with_sizes(mut self, sizes: FileSizes) -> Self {

@@ -20,7 +20,7 @@ use crate::checkpoint::SnapshotReader;
 use crate::error::{Error, Result};
 use crate::operators::Output as OperatorOutput;
 use crate::runtime::{Clock, DeterministicStepper, StepperOptions};
-use crate::state::HashMapStateBackend;
+use crate::state::{CHANNELS_TABLE, HashMapStateBackend};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 use crate::types::{EventTime, ProcessingTime};
 
@@ -51,6 +51,8 @@ pub struct Happened {
     pub failed_checkpoints: u64,
     /// Retained checkpoints that were restored in the end.
     pub retained: u64,
+    /// Restores of checkpoints that hold what their barrier had overtaken.
+    pub overtaken: u64,
     /// Rows of the expected output.
     pub rows: u64,
 }
@@ -81,6 +83,8 @@ pub(super) struct Run<'w> {
     /// Whether snapshots hold what changed alone, and whether all state is taken out after every batch.
     incremental: bool,
     spills: bool,
+    /// Whether barriers overtake.
+    unaligned: bool,
     vault: Vault,
     job: Option<DeterministicStepper>,
     parallelism: usize,
@@ -121,7 +125,7 @@ pub(super) fn expect(world: &World) -> Result<Expected, Fault> {
     Ok(Expected { at_rest, end })
 }
 
-fn run_to_end(world: &World, job: &mut DeterministicStepper) -> Result<(), Fault> {
+pub(super) fn run_to_end(world: &World, job: &mut DeterministicStepper) -> Result<(), Fault> {
     world.bench.close();
     job.run_until_idle()?;
     if !job.is_finished() {
@@ -133,7 +137,12 @@ fn run_to_end(world: &World, job: &mut DeterministicStepper) -> Result<(), Fault
 }
 
 impl<'w> Run<'w> {
-    pub(super) fn new(world: &'w World<'w>, expected: &'w Expected, seed: u64) -> Self {
+    pub(super) fn new(
+        world: &'w World<'w>,
+        expected: &'w Expected,
+        seed: u64,
+        unaligned: bool,
+    ) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let weights = Weights {
             event: *[0.05, 0.2, 0.5].choose(&mut random).unwrap_or(&0.2),
@@ -149,6 +158,7 @@ impl<'w> Run<'w> {
             incremental,
             spills: random.random_bool(0.5),
             parallelism: 0,
+            unaligned,
             world,
             expected,
             random,
@@ -197,10 +207,19 @@ impl<'w> Run<'w> {
     }
 
     fn launch_options(&mut self) -> Launch {
-        let random = &mut self.random;
         let most = self.world.workload.most_parallel;
+        let mut parallelism = self.random.random_range(1..=most);
+        let mut unaligned_after = None;
+        if self.unaligned {
+            unaligned_after = [0, 0, 200].choose(&mut self.random).copied();
+            parallelism = match self.world.workload.late {
+                true => most.min(2),
+                false => parallelism.max(most.min(2)),
+            };
+        }
+        let random = &mut self.random;
         Launch {
-            parallelism: random.random_range(1..=most),
+            parallelism,
             incremental: self.incremental,
             backend: Arc::new(SimulatedBackend::new(self.spills)),
             stepper: StepperOptions {
@@ -209,6 +228,7 @@ impl<'w> Run<'w> {
                 output_bytes: *[0, OperatorOutput::LIMIT_BYTES]
                     .choose(random)
                     .unwrap_or(&0),
+                unaligned_after,
                 ..StepperOptions::default()
             },
         }
@@ -291,6 +311,7 @@ impl<'w> Run<'w> {
     ) -> Result<(), Fault> {
         if let Some(snapshot) = snapshot {
             self.happened.restores += 1;
+            self.happened.overtaken += u64::from(holds_overtaken(snapshot)?);
             self.happened.rescales += u64::from(launch.parallelism != self.parallelism);
             check_watermarks(snapshot, &job)?;
         }
@@ -578,6 +599,23 @@ impl<'w> Run<'w> {
 /// `pipeline.max-parallelism` of the jobs of the pool.
 const DEFAULT_KEY_GROUPS: u16 = 128;
 
+/// Whether something was on its way into an operator.
+fn holds_overtaken(snapshot: &dyn SnapshotReader) -> Result<bool, Fault> {
+    for uid in snapshot.operators() {
+        let state = snapshot.read(&uid, NO_GROUPS, DEFAULT_KEY_GROUPS)?;
+        if !state.batches(CHANNELS_TABLE).is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// One group, for who reads no keyed state.
+const NO_GROUPS: KeyGroupRange = KeyGroupRange {
+    first: KeyGroup(0),
+    last: KeyGroup(0),
+};
+
 /// No operator starts behind the time that the snapshot says of the slowest of its instances.
 fn check_watermarks(
     snapshot: &dyn SnapshotReader,
@@ -593,11 +631,7 @@ fn check_watermarks(
         *of_operator = watermark.min(*of_operator);
     }
     for (uid, watermark) in least {
-        let none = KeyGroupRange {
-            first: KeyGroup(0),
-            last: KeyGroup(0),
-        };
-        let state = snapshot.read(&uid, none, DEFAULT_KEY_GROUPS)?;
+        let state = snapshot.read(&uid, NO_GROUPS, DEFAULT_KEY_GROUPS)?;
         let times: Vec<Time> = state.json("$time")?;
         let Some(saved) = times.iter().map(|time| time.watermark).min() else {
             continue;
