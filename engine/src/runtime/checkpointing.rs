@@ -1,7 +1,7 @@
 //! The checkpoints of a running job: when one starts, what becomes of it, and how many may fail.
 //!
 //! One runs at a time: its barrier travels, the tasks report, the writer makes it durable. One that takes too long is given up; what
-//! tasks reported for it goes into the next, which starts only when the barrier has come through, for barriers do not overtake.
+//! tasks reported for it goes into the next, which starts only when the barrier has come through everywhere, for no barrier overtakes another.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
