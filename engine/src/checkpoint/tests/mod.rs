@@ -467,6 +467,8 @@ fn a_store_that_fails_at_any_call_leaves_the_checkpoint_before_or_the_new_one() 
                 let at_least = match (stops, failed) {
                     (true, Some(failed)) => failed.saturating_sub(1),
                     (false, Some(0)) => 1,
+                    // Nothing came after it that could have held its changes.
+                    (false, Some(failed)) if failed == newest => newest - 1,
                     _ => newest,
                 };
                 assert!(reader.checkpoint().0 >= at_least, "{fault:?} at {fail_at}");
@@ -498,7 +500,8 @@ fn a_store_that_fails_at_any_call_leaves_the_checkpoint_before_or_the_new_one() 
 #[test]
 fn a_truncated_or_changed_file_is_noticed_and_the_checkpoint_before_is_used() {
     let (blobs, mut job) = (memory_store(), Job::new(9));
-    let mut storage = open(&*blobs, false, 2);
+    // Incremental, so that a data file holds nothing but what its manifest names.
+    let mut storage = open(&*blobs, true, 2);
     storage.write(&*blobs, &job.changed_checkpoint(3)).unwrap();
     storage.write(&*blobs, &job.changed_checkpoint(3)).unwrap();
     let damage = |path: &str, changed: Option<Bytes>| {
