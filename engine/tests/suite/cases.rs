@@ -47,7 +47,7 @@ fn cases_of_formats() {
 
 #[test]
 fn cases_of_checkpoints() {
-    run(&["runtime"]);
+    run(&["runtime", "upgrade"]);
 }
 
 #[test]

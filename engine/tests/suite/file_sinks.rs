@@ -127,6 +127,10 @@ fn a_job_stopped_between_checkpoints_writes_each_row_to_objects_once() {
             ("parallelism.default", parallelism.to_string()),
             ("execution.checkpointing.interval", "50 ms".to_string()),
             ("execution.checkpointing.dir", checkpoints(directory.path())),
+            (
+                "execution.checkpointing.externalized-checkpoint-retention",
+                "RETAIN_ON_CANCELLATION".to_string(),
+            ),
         ];
         if restores {
             options.push((

@@ -213,7 +213,7 @@ impl TableWriter {
             checksum: String::new(),
             key_groups: Vec::new(),
         };
-        if let Some((mut writer, _)) = self.file {
+        if let Some((writer, _)) = self.file {
             let written = writer.into_inner()?.complete()?;
             table.file = Some(self.path);
             table.bytes = written.bytes;

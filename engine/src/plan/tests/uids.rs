@@ -246,22 +246,16 @@ fn ranks_and_deduplication_are_named_by_keys_and_order() {
 #[test]
 fn the_names_are_these() {
     let named = |sql: &str, word: &str| uids(sql, word).join(" ");
-    assert_eq!(named(SUMS, "group-aggregate"), GOLDEN_GROUP);
-    assert_eq!(named(SUMS, "source"), GOLDEN_SOURCE);
-    assert_eq!(
+    let names = [
+        named(SUMS, "group-aggregate"),
+        named(SUMS, "source"),
         named("INSERT INTO a SELECT k, v FROM t", "sink"),
-        GOLDEN_SINK
-    );
-    assert_eq!(
         named("SELECT t.v, u.x FROM t JOIN u ON t.k = u.k", "join"),
-        GOLDEN_JOIN
-    );
+    ];
+    assert_eq!(names, GOLDEN_NAMES);
 }
 
-const GOLDEN_GROUP: &str = "?";
-const GOLDEN_SOURCE: &str = "?";
-const GOLDEN_SINK: &str = "?";
-const GOLDEN_JOIN: &str = "?";
+const GOLDEN_NAMES: [&str; 4] = ["?", "?", "?", "?"];
 
 #[test]
 fn states_of_aggregates_are_named_by_what_they_compute_in_terms_of_tables() {
