@@ -390,6 +390,18 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "Whether a row counts once after a restore, or may count twice so that no channel waits for another at a barrier.",
     ),
     OptionSpec::new(
+        "execution.checkpointing.unaligned.enabled",
+        OptionType::Boolean,
+        Some("false"),
+        "Whether a barrier may overtake the rows that wait before it, which are stored with the checkpoint: checkpoints then take no longer under back-pressure. Not with `execution.checkpointing.mode` AT_LEAST_ONCE.",
+    ),
+    OptionSpec::new(
+        "execution.checkpointing.aligned-checkpoint-timeout",
+        OptionType::Duration,
+        Some("0 ms"),
+        "With `execution.checkpointing.unaligned.enabled`: how long after the start of a checkpoint barriers still wait their turn; 0: not at all.",
+    ),
+    OptionSpec::new(
         "execution.checkpointing.min-pause",
         OptionType::Duration,
         Some("0 ms"),

@@ -42,11 +42,13 @@ pub enum Bug {
     ChangeForgotten,
     /// Keys that are gone are left out of an incremental snapshot.
     TombstoneForgotten,
+    /// What a checkpoint that failed held is not in the next one.
+    FailedChangesLost,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 18] = [
+    pub const ALL: [Bug; 19] = [
         Bug::BarrierOvertaken,
         Bug::WatermarkForgotten,
         Bug::SourceWatermarkForgotten,
@@ -65,6 +67,7 @@ impl Bug {
         Bug::EvictedNotWritten,
         Bug::ChangeForgotten,
         Bug::TombstoneForgotten,
+        Bug::FailedChangesLost,
     ];
 }
 

@@ -1,6 +1,7 @@
 //! `volley run`: the statements of a script, one after the other.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -32,6 +33,9 @@ pub(crate) struct RunArguments {
     /// dropped. The same as -D execution.state-recovery.ignore-unclaimed-state=true.
     #[arg(long)]
     allow_dropped_state: bool,
+    /// Writes the metrics of each job to standard error when it ends, one `name value` a line.
+    #[arg(long)]
+    metrics: bool,
 }
 
 /// The exit code of a run that Ctrl-C stopped.
@@ -71,6 +75,7 @@ fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
     let runner = Runner {
         interrupted,
         resume: arguments.resume,
+        metrics: arguments.metrics,
     };
     for statement in
         split_script(text).map_err(|error| error.with_sql(text).context(format!("in {name}")))?
@@ -112,6 +117,8 @@ fn print_text(text: &str) -> Result<()> {
 struct Runner {
     interrupted: Interrupts,
     resume: bool,
+    /// Whether metrics are written at the end of a job.
+    metrics: bool,
 }
 
 fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> Result<JobOutcome> {
@@ -131,7 +138,11 @@ fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> R
     let mode = job.config().get("volley.progress").unwrap_or("auto");
     let line = Rc::new(RefCell::new(ProgressLine::new(mode)));
     let (status, endpoint) = (running.status(), open_endpoint(&running, &line));
+    let mut report = BTreeMap::new();
     let outcome = announced(running, statement, &line).run(&mut |metrics, progress| {
+        if runner.metrics {
+            report = metrics.report();
+        }
         let mut line = line.borrow_mut();
         line.show(&progress);
         for warning in metrics.new_warnings() {
@@ -141,6 +152,9 @@ fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> R
     });
     let line = line.borrow();
     line.clear();
+    for (name, value) in report {
+        line.note(&format!("{name} {value}"));
+    }
     drop(endpoint);
     let outcome = outcome?;
     if let Some(printer) = printer {

@@ -13,7 +13,7 @@ use super::segment::{DataSource, SegmentsReader};
 use super::{JobSnapshot, OperatorFacts, PlanFacts, SnapshotReader, TableFacts};
 use crate::blobs::{BlobStore, open_blobs};
 use crate::error::{Error, Result};
-use crate::state::{StateSnapshot, TableScope};
+use crate::state::{StateSnapshot, TableScope, holds_job_rows};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 
 /// Bytes of one request while a checkpoint is verified.
@@ -257,7 +257,7 @@ impl SnapshotReader for CheckpointReader {
         let Some(operator) = self.manifest.operators.get(uid) else {
             return Ok(false);
         };
-        let own = |(name, piece): (&String, &Piece)| !name.starts_with('$') && piece.rows > 0;
+        let own = |(name, piece): (&String, &Piece)| holds_job_rows(name) && piece.rows > 0;
         Ok(operator.tables.iter().any(own) || self.keyed_rows(operator)?)
     }
 

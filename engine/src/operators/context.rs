@@ -1,5 +1,6 @@
 //! What an operator is given: time, its place among the subtasks, counters.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,6 +45,30 @@ impl Subtask {
     }
 }
 
+/// The latest of some durations, in nanoseconds.
+#[derive(Debug, Default)]
+pub struct LatestTimes(Mutex<VecDeque<u64>>);
+
+impl LatestTimes {
+    /// How many are kept.
+    const KEPT: usize = 4096;
+
+    /// Adds one.
+    pub fn record(&self, nanos: u64) {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if times.len() == Self::KEPT {
+            times.pop_front();
+        }
+        times.push_back(nanos);
+    }
+
+    /// All that are kept, oldest first.
+    pub fn all(&self) -> Vec<u64> {
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times.iter().copied().collect()
+    }
+}
+
 /// Counters of one operator, shared by its instances; names are Flink's.
 #[derive(Debug, Default)]
 pub struct OperatorMetrics {
@@ -59,6 +84,8 @@ pub struct OperatorMetrics {
     pub waiting: WaitingRows,
     /// The longest time that an instance took to give its state at a barrier, in nanoseconds.
     pub longest_snapshot_ns: AtomicU64,
+    /// How long instances took for that lately.
+    pub snapshot_times: LatestTimes,
     /// What went wrong and was got over, until somebody reads it.
     warnings: Mutex<Vec<String>>,
 }

@@ -59,7 +59,7 @@ mod window_table_function;
 pub use bundle::{Bundle, BundlePart};
 pub use calc::{CalcOperator, CalcSpec};
 pub use changelog_normalize::{ChangelogNormalizeOperator, ChangelogNormalizeSpec};
-pub use context::{Context, OperatorMetrics, Subtask};
+pub use context::{Context, LatestTimes, OperatorMetrics, Subtask};
 pub use correlate::{CorrelateOperator, CorrelateSpec};
 pub use deduplicate::{
     DeduplicateChangelog, DeduplicateChangingRowOperator, DeduplicateEarliestRowOperator,

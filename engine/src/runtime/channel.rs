@@ -1,15 +1,15 @@
 //! A queue between two tasks, bounded in bytes. Rows move as shared buffers, without a copy.
 //!
 //! A sender asks [`Sender::has_room`] before it works, so a queue may pass its bound by the output of one step; control
-//! elements always fit. Whoever finds nothing to do parks its thread; sending to an empty queue and taking from a full one
-//! wake the other side.
+//! elements take no bytes and always fit. Whoever finds nothing to do parks its thread; sending to an empty queue and taking
+//! from a full one wake the other side, and so does a barrier, which may overtake what waits (see [`super::channel_state`]).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::stream::{StreamElement, concat_batches};
+use crate::stream::{CheckpointId, StreamElement, concat_batches};
 
 /// Lets a thread sleep until another one has something for it.
 #[derive(Debug, Default)]
@@ -52,6 +52,41 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Queue {
     elements: VecDeque<(StreamElement, usize)>,
     bytes: usize,
+    /// How many barriers and ends are among them.
+    lines: usize,
+}
+
+/// Whether it says that a part of the stream is over.
+fn is_line(element: &StreamElement) -> bool {
+    matches!(element, StreamElement::Barrier(_) | StreamElement::End)
+}
+
+impl Queue {
+    /// Where the barrier of a checkpoint stands.
+    fn barrier(&self, checkpoint: CheckpointId) -> Option<usize> {
+        let is_it = |(element, _): &(StreamElement, usize)| matches!(element, StreamElement::Barrier(barrier) if barrier.checkpoint == checkpoint);
+        (self.lines > 0).then(|| self.elements.iter().position(is_it))?
+    }
+
+    fn end(&self) -> Option<usize> {
+        let is_end = |(element, _): &(StreamElement, usize)| matches!(element, StreamElement::End);
+        (self.lines > 0).then(|| self.elements.iter().position(is_end))?
+    }
+
+    fn pop(&mut self) -> Option<StreamElement> {
+        let (element, bytes) = self.elements.pop_front()?;
+        self.bytes -= bytes;
+        self.lines -= usize::from(is_line(&element));
+        Some(element)
+    }
+}
+
+/// What an element takes of a queue.
+fn bytes_of(element: &StreamElement) -> usize {
+    match element {
+        StreamElement::Batch(batch) => batch.size_bytes(),
+        _ => 0,
+    }
 }
 
 #[derive(Debug)]
@@ -79,6 +114,7 @@ pub(crate) fn channel(
     let queue = Mutex::new(Queue {
         elements: VecDeque::new(),
         bytes: 0,
+        lines: 0,
     });
     let shared = Arc::new(Shared {
         queue,
@@ -97,16 +133,14 @@ impl Sender {
 
     /// Appends an element.
     pub(crate) fn send(&self, element: StreamElement) {
-        let bytes = match &element {
-            StreamElement::Batch(batch) => batch.size_bytes(),
-            _ => 0,
-        };
+        let (bytes, is_line) = (bytes_of(&element), is_line(&element));
         let mut queue = lock(&self.0.queue);
         queue.bytes += bytes;
+        queue.lines += usize::from(is_line);
         queue.elements.push_back((element, bytes));
         let was_empty = queue.elements.len() == 1;
         drop(queue);
-        if was_empty {
+        if was_empty || is_line {
             self.0.receiver.unpark();
         }
     }
@@ -118,10 +152,9 @@ impl Receiver {
     pub(crate) fn receive(&self, batch_rows: usize) -> Result<Option<StreamElement>> {
         let mut queue = lock(&self.0.queue);
         let was_full = queue.bytes >= self.0.capacity_bytes;
-        let Some((first, bytes)) = queue.elements.pop_front() else {
+        let Some(first) = queue.pop() else {
             return Ok(None);
         };
-        queue.bytes -= bytes;
         let mut batches = Vec::new();
         if let StreamElement::Batch(batch) = &first {
             let mut rows = batch.num_rows();
@@ -130,8 +163,7 @@ impl Receiver {
                 if rows > batch_rows {
                     break;
                 }
-                if let Some((StreamElement::Batch(next), bytes)) = queue.elements.pop_front() {
-                    queue.bytes -= bytes;
+                if let Some(StreamElement::Batch(next)) = queue.pop() {
                     batches.push(next);
                 }
             }
@@ -153,6 +185,36 @@ impl Receiver {
         }
     }
 
+    /// Whether the barrier of a checkpoint waits, wherever it stands.
+    pub(crate) fn has_barrier(&self, checkpoint: CheckpointId) -> bool {
+        lock(&self.0.queue).barrier(checkpoint).is_some()
+    }
+
+    /// Lets the barrier of a checkpoint overtake: takes it out and gives what it stood behind, which stays. Where the end has
+    /// come no barrier will, and what stands before the end is given. `None` where neither has come.
+    pub(crate) fn overtake(&self, checkpoint: CheckpointId) -> Option<Vec<StreamElement>> {
+        let mut queue = lock(&self.0.queue);
+        let barrier = queue.barrier(checkpoint);
+        let line = barrier.or_else(|| queue.end())?;
+        if barrier.is_some() {
+            queue.elements.remove(line);
+            queue.lines -= 1;
+        }
+        let overtaken = queue.elements.range(..line);
+        Some(overtaken.map(|(element, _)| element.clone()).collect())
+    }
+
+    /// Puts elements in front of all that waits: what was on its way at a restored checkpoint.
+    pub(crate) fn replay(&self, elements: Vec<StreamElement>) {
+        let mut queue = lock(&self.0.queue);
+        for element in elements.into_iter().rev() {
+            let bytes = bytes_of(&element);
+            queue.bytes += bytes;
+            queue.lines += usize::from(is_line(&element));
+            queue.elements.push_front((element, bytes));
+        }
+    }
+
     /// Whether the oldest element is there and is no batch.
     pub(crate) fn is_control_next(&self) -> bool {
         let queue = lock(&self.0.queue);
@@ -168,7 +230,7 @@ mod tests {
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 
     use super::*;
-    use crate::stream::ChangelogBatch;
+    use crate::stream::{ChangelogBatch, CheckpointBarrier};
     use crate::types::EventTime;
 
     fn rows(count: i64) -> StreamElement {
@@ -201,6 +263,28 @@ mod tests {
         sender.send(StreamElement::Watermark(EventTime(1)));
         sender.send(rows(2));
         assert_eq!(lengths(&receiver, 8), [7, 5, 0, 2]);
+    }
+
+    #[test]
+    fn a_barrier_enters_a_full_queue_and_overtakes_what_waits_there() {
+        let parker = Arc::new(Parker::default());
+        let (sender, receiver) = channel(1, parker.clone(), parker);
+        let checkpoint = CheckpointId(3);
+        sender.send(rows(4));
+        assert!(receiver.overtake(checkpoint).is_none());
+        sender.send(StreamElement::Watermark(EventTime(1)));
+        sender.send(StreamElement::Barrier(CheckpointBarrier::new(checkpoint)));
+        sender.send(rows(5));
+        assert!(!sender.has_room() && receiver.has_barrier(checkpoint));
+        assert_eq!(receiver.overtake(checkpoint).unwrap().len(), 2);
+        assert!(!receiver.has_barrier(checkpoint));
+        receiver.replay(vec![rows(1), StreamElement::Watermark(EventTime(0))]);
+        assert_eq!(lengths(&receiver, 1), [1, 0, 4, 0, 5]);
+        sender.send(rows(2));
+        sender.send(StreamElement::End);
+        assert_eq!(receiver.overtake(checkpoint).unwrap().len(), 1, "the end");
+        assert_eq!(lengths(&receiver, 1), [2, 0], "it stays");
+        assert!(sender.has_room());
     }
 
     #[test]

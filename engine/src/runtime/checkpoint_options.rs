@@ -14,6 +14,9 @@ pub struct CheckpointOptions {
     pub directory: Option<String>,
     /// `execution.checkpointing.mode`.
     pub mode: CheckpointMode,
+    /// `execution.checkpointing.aligned-checkpoint-timeout` where `execution.checkpointing.unaligned.enabled`: after so long a
+    /// barrier overtakes. `None`: never.
+    pub unaligned_after: Option<Duration>,
     /// `execution.checkpointing.min-pause`.
     pub min_pause: Duration,
     /// `execution.checkpointing.timeout`.
@@ -89,6 +92,9 @@ impl CheckpointOptions {
                 "AT_LEAST_ONCE" => CheckpointMode::AtLeastOnce,
                 _ => CheckpointMode::ExactlyOnce,
             },
+            unaligned_after: config
+                .boolean(&key("unaligned.enabled"))
+                .then(|| config.duration(&key("aligned-checkpoint-timeout"))),
             min_pause: config.duration(&key("min-pause")),
             timeout: config.duration(&key("timeout")),
             tolerable_failures: config.integer(&key("tolerable-failed-checkpoints")).max(0) as u64,
@@ -106,6 +112,12 @@ impl CheckpointOptions {
                 "'execution.checkpointing.interval' is set but not where checkpoints go",
             )
             .hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints'"));
+        }
+        if options.unaligned_after.is_some() && options.mode == CheckpointMode::AtLeastOnce {
+            return Err(Error::user(
+                "'execution.checkpointing.unaligned.enabled' does not go with 'execution.checkpointing.mode' = 'AT_LEAST_ONCE', in which no barrier waits anyway",
+            )
+            .hint("SET 'execution.checkpointing.mode' = 'EXACTLY_ONCE', or 'execution.checkpointing.unaligned.enabled' = 'false'"));
         }
         let concurrent = config.integer(&key("max-concurrent-checkpoints"));
         if concurrent != 1 {
@@ -142,6 +154,28 @@ mod tests {
         assert_eq!(kept(JobEnd::Finished), [Some(1), Some(1), Some(1)]);
         assert_eq!(kept(JobEnd::Cancelled), [Some(0), Some(0), None]);
         assert_eq!(kept(JobEnd::Failed), [Some(0), None, None]);
+    }
+
+    #[test]
+    fn unaligned_checkpoints_start_at_once_or_after_a_time_and_are_exactly_once() {
+        let with = |set: &[(&str, &str)]| {
+            let mut config = SessionConfig::default();
+            for (key, value) in set {
+                let key = format!("execution.checkpointing.{key}");
+                config.set(&key, value).unwrap();
+            }
+            CheckpointOptions::from_config(&config)
+        };
+        let after = |set: &[(&str, &str)]| with(set).unwrap().unaligned_after;
+        assert_eq!(after(&[]), None);
+        assert_eq!(after(&[("aligned-checkpoint-timeout", "3 s")]), None);
+        let enabled = ("unaligned.enabled", "true");
+        assert_eq!(after(&[enabled]), Some(Duration::ZERO));
+        let later = [enabled, ("aligned-checkpoint-timeout", "3 s")];
+        assert_eq!(after(&later), Some(Duration::from_secs(3)));
+        let both = with(&[enabled, ("mode", "AT_LEAST_ONCE")]);
+        let error = both.unwrap_err().to_string();
+        assert!(error.contains("AT_LEAST_ONCE"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The thread that starts checkpoints, has them written and tells the tasks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver as ReportReceiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -14,15 +14,40 @@ use super::metrics::{JobMetrics, Progress};
 use super::stopping::{SavepointRequests, StopFlags};
 use super::task::TaskReport;
 use crate::error::{Error, Result};
+use crate::stream::CheckpointId;
+use crate::types::ProcessingTime;
 
 /// What the threads of a job share.
 pub(super) struct Shared {
     pub(super) requested: AtomicU64,
+    /// When, in milliseconds of processing time, the barrier of the requested checkpoint overtakes; `i64::MAX`: never.
+    pub(super) overtakes_from: AtomicI64,
     pub(super) completed: AtomicU64,
     pub(super) cancel: Arc<AtomicBool>,
     pub(super) stop: Arc<StopFlags>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: JobOptions,
+}
+
+impl Shared {
+    /// Asks the sources for the barrier of a checkpoint. That of a savepoint never overtakes.
+    fn request(&self, checkpoint: CheckpointId, is_savepoint: bool) {
+        let unaligned_after = self.options.checkpoints.unaligned_after;
+        let from = unaligned_after.filter(|_| !is_savepoint).map(|after| {
+            let after = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+            self.clock.now().millis().saturating_add(after)
+        });
+        // Before the number: who sees that sees this. The barrier of the checkpoint before has come through everywhere.
+        self.overtakes_from
+            .store(from.unwrap_or(i64::MAX), Ordering::SeqCst);
+        self.requested.store(checkpoint.0, Ordering::SeqCst);
+    }
+
+    /// See [`StepEnvironment::overtakes_from`](super::task::StepEnvironment).
+    pub(super) fn overtakes_from(&self) -> Option<ProcessingTime> {
+        let from = self.overtakes_from.load(Ordering::SeqCst);
+        (from < i64::MAX).then_some(ProcessingTime(from))
+    }
 }
 
 pub(super) enum Report {
@@ -115,7 +140,7 @@ impl Coordinator {
         let may_begin = !self.checkpoints.is_running() && self.savepoints.wants_checkpoint();
         if let Some(checkpoint) = may_begin.then(|| self.checkpoints.trigger()).flatten() {
             self.savepoints.begin(Some(checkpoint));
-            self.shared.requested.store(checkpoint.0, Ordering::SeqCst);
+            self.shared.request(checkpoint, true);
         }
         if self.savepoints.is_stopping() {
             self.wake_all();
@@ -127,7 +152,7 @@ impl Coordinator {
             return;
         }
         if let Some(checkpoint) = self.checkpoints.trigger_when_due() {
-            self.shared.requested.store(checkpoint.0, Ordering::SeqCst);
+            self.shared.request(checkpoint, false);
             self.wake_all();
         }
     }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::channel::{Parker, Sender, channel};
+use super::channel::{Parker, Receiver, Sender, channel};
+use super::channel_state::ChannelOrigin;
 use super::checks::checked;
 use super::exchange::{OutputEdge, Router};
 use super::expected_operators::expected_operators;
@@ -14,7 +15,7 @@ use super::task::{Head, Slot, SourceHead, Task};
 use crate::checkpoint::upgrade::{MigratingReader, plan_upgrade};
 use crate::checkpoint::{KeySpan, SnapshotReader};
 use crate::error::Result;
-use crate::operators::{Context, InputIndex, Subtask, TierOptions, tiered};
+use crate::operators::{Context, Subtask, TierOptions, tiered};
 use crate::state::MemoryShare;
 
 /// The tasks of a job with what ties them together.
@@ -181,7 +182,7 @@ struct Wiring<'a> {
     queue_bytes: usize,
     parkers: &'a [Arc<Parker>],
     /// By edge, then by receiving subtask: the receivers, one a sending subtask.
-    receivers: Vec<Vec<Vec<super::channel::Receiver>>>,
+    receivers: Vec<Vec<Vec<Receiver>>>,
     /// By edge, then by sending subtask: the senders.
     senders: Vec<Vec<Vec<Arc<Sender>>>>,
 }
@@ -233,20 +234,28 @@ impl<'a> Wiring<'a> {
         &mut self,
         vertex: VertexId,
         subtask: usize,
-    ) -> Vec<(super::channel::Receiver, InputIndex)> {
+    ) -> Vec<(Receiver, ChannelOrigin)> {
+        let edges = self.graph.edges.iter().enumerate();
+        let into: Vec<(usize, &Edge)> = edges.filter(|(_, edge)| edge.to == vertex).collect();
         let mut taken = Vec::new();
-        for (number, edge) in self
-            .graph
-            .edges
-            .iter()
-            .enumerate()
-            .filter(|(_, edge)| edge.to == vertex)
-        {
-            taken.extend(
-                std::mem::take(&mut self.receivers[number][subtask])
-                    .into_iter()
-                    .map(|receiver| (receiver, edge.input)),
-            );
+        for (place, (number, edge)) in into.iter().enumerate() {
+            let receivers = std::mem::take(&mut self.receivers[*number][subtask]);
+            let is_forward = edge.partitioning == Partitioning::Forward;
+            taken.extend(receivers.into_iter().enumerate().map(|(sender, receiver)| {
+                let origin = ChannelOrigin {
+                    edge: place,
+                    edges: into.len(),
+                    sender: if is_forward { subtask } else { sender },
+                    senders: self.graph.vertices[edge.from.0].parallelism,
+                    input: edge.input.0,
+                    hashed: match &edge.partitioning {
+                        Partitioning::Hash(columns) => Some(columns.clone()),
+                        _ => None,
+                    },
+                    is_overtakable: !is_forward,
+                };
+                (receiver, origin)
+            }));
         }
         taken
     }

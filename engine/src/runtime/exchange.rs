@@ -73,7 +73,7 @@ impl OutputEdge {
 }
 
 /// The batch with the hashes of its key, computed unless they have come along.
-fn with_hashes(mut batch: ChangelogBatch, columns: &[usize]) -> Result<ChangelogBatch> {
+pub(super) fn with_hashes(mut batch: ChangelogBatch, columns: &[usize]) -> Result<ChangelogBatch> {
     if batch
         .hashes
         .as_ref()

@@ -1,12 +1,16 @@
 //! The way into a task: reads its channels in turn, aligns barriers, and tells event time as the minimum over channels.
+//!
+//! A barrier holds back the channels that it has come on until it has come on all. Where a row may count twice
+//! (`AT_LEAST_ONCE`) barriers are only counted; and one that may overtake does not wait (see [`super::channel_state`]).
 
 use std::collections::VecDeque;
 
 use super::channel::Receiver;
+use super::channel_state::{ChannelOrigin, ChannelReplay, OvertakenChannel};
 use crate::error::Result;
 use crate::operators::InputIndex;
 use crate::planted::{Bug, is_planted};
-use crate::stream::{CheckpointBarrier, StreamElement, WatermarkStatus};
+use crate::stream::{BarrierKind, CheckpointBarrier, CheckpointId, StreamElement, WatermarkStatus};
 use crate::types::EventTime;
 use crate::watermark::WatermarkValve;
 
@@ -18,10 +22,16 @@ pub(crate) struct InputGate {
     ready: VecDeque<(InputIndex, StreamElement)>,
     cursor: usize,
     ended: bool,
+    counts_barriers: bool,
+    /// The last checkpoint whose barrier has gone into the chain.
+    passed: CheckpointId,
+    /// What the last barrier has overtaken, until the task takes it; one a channel.
+    overtaken: Option<Vec<OvertakenChannel>>,
 }
 
 struct GateChannel {
     receiver: Receiver,
+    origin: ChannelOrigin,
     input: InputIndex,
     state: ChannelState,
 }
@@ -36,14 +46,15 @@ enum ChannelState {
 
 impl InputGate {
     /// A gate over `channels`; at least one.
-    pub(crate) fn new(channels: Vec<(Receiver, InputIndex)>) -> Self {
+    pub(crate) fn new(channels: Vec<(Receiver, ChannelOrigin)>) -> Self {
         assert!(!channels.is_empty(), "a task without a source has an input");
         let valve = WatermarkValve::new(channels.len());
         let channels = channels
             .into_iter()
-            .map(|(receiver, input)| GateChannel {
+            .map(|(receiver, origin)| GateChannel {
                 receiver,
-                input,
+                input: InputIndex(origin.input),
+                origin,
                 state: ChannelState::Open,
             })
             .collect();
@@ -54,7 +65,15 @@ impl InputGate {
             ready: VecDeque::new(),
             cursor: 0,
             ended: false,
+            counts_barriers: false,
+            passed: CheckpointId(0),
+            overtaken: None,
         }
+    }
+
+    /// From now on no channel waits for another at a barrier.
+    pub(crate) fn count_barriers(&mut self) {
+        self.counts_barriers = true;
     }
 
     /// The watermark never goes below what it was at the restored checkpoint; the channels say anew how far they are.
@@ -72,10 +91,119 @@ impl InputGate {
             if let Some(element) = self.ready.pop_front() {
                 return Ok(Some(element));
             }
+            self.record_arrived();
             let Some((channel, element)) = self.receive(batch_rows)? else {
                 return Ok(None);
             };
-            self.take(channel, element);
+            if !self.record(channel, &element) {
+                self.take(channel, element);
+            }
+        }
+    }
+
+    /// Whether the barrier of a checkpoint has come on some channel and may overtake on those where it has not been read.
+    pub(crate) fn can_overtake(&self, checkpoint: CheckpointId) -> bool {
+        if checkpoint <= self.passed {
+            return false;
+        }
+        let waits = |channel: &GateChannel| {
+            channel.state == ChannelState::Open && !channel.origin.is_overtakable
+        };
+        let may = |barrier: CheckpointBarrier| {
+            barrier.checkpoint == checkpoint && barrier.kind == BarrierKind::Checkpoint
+        };
+        let mut channels = self.channels.iter();
+        !self.channels.iter().any(waits)
+            && (self.aligning.is_some_and(may)
+                || channels.any(|channel| channel.receiver.has_barrier(checkpoint)))
+    }
+
+    /// Has the barrier of a checkpoint overtake what waits: it is the next that comes. What it has overtaken is recorded.
+    pub(crate) fn overtake(&mut self, checkpoint: CheckpointId) {
+        let overtaken = (0..self.channels.len()).map(|index| {
+            let channel = &self.channels[index];
+            let is_open = channel.state == ChannelState::Open;
+            OvertakenChannel {
+                origin: channel.origin.clone(),
+                time: self.valve.channel_time(index),
+                elements: Vec::new(),
+                is_open,
+            }
+        });
+        self.overtaken = Some(overtaken.collect());
+        self.aligning = None;
+        self.passed = checkpoint;
+        self.open_blocked();
+        self.record_arrived();
+        let barrier = CheckpointBarrier::new(checkpoint);
+        self.ready
+            .push_back((InputIndex::FIRST, StreamElement::Barrier(barrier)));
+    }
+
+    /// What the last barrier has overtaken, when it has come on every channel.
+    pub(crate) fn take_overtaken(&mut self) -> Option<Vec<OvertakenChannel>> {
+        self.record_arrived();
+        let overtaken = self.overtaken.as_ref()?;
+        if overtaken.iter().any(|channel| channel.is_open) {
+            return None;
+        }
+        self.overtaken.take()
+    }
+
+    /// Whether a record of what was overtaken has been begun and not taken.
+    pub(crate) fn has_overtaken(&self) -> bool {
+        self.overtaken.is_some()
+    }
+
+    /// Ends the record of the channels whose barrier, or end, has come meanwhile.
+    fn record_arrived(&mut self) {
+        let checkpoint = self.passed;
+        let channels = self.channels.iter();
+        for (record, channel) in self.overtaken.iter_mut().flatten().zip(channels) {
+            if !record.is_open {
+                continue;
+            }
+            if let Some(before) = channel.receiver.overtake(checkpoint) {
+                record.elements.extend(before);
+                record.is_open = false;
+            }
+        }
+    }
+
+    /// Records what was read of a channel whose barrier is still to come. True where it is that barrier, which has gone ahead.
+    fn record(&mut self, index: usize, element: &StreamElement) -> bool {
+        let record = self.overtaken.as_mut().map(|records| &mut records[index]);
+        let Some(record) = record.filter(|record| record.is_open) else {
+            return false;
+        };
+        match element {
+            StreamElement::Barrier(_) | StreamElement::End => record.is_open = false,
+            other => record.elements.push(other.clone()),
+        }
+        matches!(element, StreamElement::Barrier(_))
+    }
+
+    /// Which channels these are.
+    pub(crate) fn origins(&self) -> Vec<&ChannelOrigin> {
+        self.channels
+            .iter()
+            .map(|channel| &channel.origin)
+            .collect()
+    }
+
+    /// Goes on with what was overtaken before a restore.
+    pub(crate) fn replay(&mut self, replays: Vec<ChannelReplay>) {
+        for replay in replays {
+            let is_it = |channel: &GateChannel| {
+                channel.origin.edge == replay.edge && channel.origin.sender == replay.sender
+            };
+            let Some(index) = self.channels.iter().position(is_it) else {
+                continue;
+            };
+            if let Some(time) = replay.time {
+                self.valve.restore_channel(index, time);
+            }
+            self.channels[index].receiver.replay(replay.elements);
         }
     }
 
@@ -114,7 +242,8 @@ impl InputGate {
 
     fn is_open(&self, index: usize) -> bool {
         let state = &self.channels[index].state;
-        let overtakes = *state == ChannelState::Blocked && is_planted(Bug::BarrierOvertaken);
+        let overtakes = *state == ChannelState::Blocked
+            && (self.counts_barriers || is_planted(Bug::BarrierOvertaken));
         *state == ChannelState::Open || overtakes
     }
 
@@ -181,13 +310,18 @@ impl InputGate {
             return;
         }
         if let Some(barrier) = self.aligning.take() {
-            self.channels
-                .iter_mut()
-                .filter(|channel| channel.state == ChannelState::Blocked)
-                .for_each(|channel| channel.state = ChannelState::Open);
+            self.open_blocked();
+            self.passed = barrier.checkpoint;
             self.ready
                 .push_back((InputIndex::FIRST, StreamElement::Barrier(barrier)));
         }
+    }
+
+    fn open_blocked(&mut self) {
+        self.channels
+            .iter_mut()
+            .filter(|channel| channel.state == ChannelState::Blocked)
+            .for_each(|channel| channel.state = ChannelState::Open);
     }
 
     fn end(&mut self) {
@@ -208,9 +342,13 @@ impl InputGate {
 mod tests {
     use std::sync::Arc;
 
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+
     use super::*;
+    use crate::operators::Subtask;
     use crate::runtime::channel::{Parker, Sender, channel};
-    use crate::stream::CheckpointId;
+    use crate::runtime::channel_state::{self, ChannelState as Restored};
+    use crate::stream::ChangelogBatch;
 
     fn gate(channels: usize) -> (Vec<Sender>, InputGate) {
         let parker = Arc::new(Parker::default());
@@ -220,12 +358,36 @@ mod tests {
         (
             senders,
             InputGate::new(
-                receivers
-                    .into_iter()
-                    .map(|receiver| (receiver, InputIndex::FIRST))
+                (0..)
+                    .map(origin)
+                    .zip(receivers)
+                    .map(|(o, r)| (r, o))
                     .collect(),
             ),
         )
+    }
+
+    fn origin(sender: usize) -> ChannelOrigin {
+        ChannelOrigin {
+            edge: 0,
+            edges: 1,
+            sender,
+            senders: 2,
+            input: 0,
+            hashed: Some(vec![0]),
+            is_overtakable: true,
+        }
+    }
+
+    fn rows(count: i64) -> StreamElement {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..count));
+        let rows = RecordBatch::try_from_iter([("n", column)]).unwrap();
+        StreamElement::Batch(ChangelogBatch::insert_only(rows))
+    }
+
+    fn recorded(gate: &mut InputGate) -> Option<Vec<usize>> {
+        let channels = gate.take_overtaken()?;
+        Some(channels.iter().map(|one| one.elements.len()).collect())
     }
 
     fn barrier(checkpoint: u64) -> StreamElement {
@@ -258,6 +420,124 @@ mod tests {
         );
         senders[1].send(barrier(1));
         assert_eq!(drain(&mut gate), ["barrier 1", "watermark 5"]);
+    }
+
+    #[test]
+    fn barriers_that_are_only_counted_hold_nothing_back() {
+        let (senders, mut gate) = gate(2);
+        gate.count_barriers();
+        senders[0].send(barrier(1));
+        senders[0].send(rows(3));
+        assert_eq!(drain(&mut gate), ["3 rows"]);
+        senders[1].send(rows(2));
+        senders[1].send(barrier(1));
+        assert_eq!(drain(&mut gate), ["2 rows", "barrier 1"]);
+    }
+
+    #[test]
+    fn an_unaligned_barrier_overtakes_and_what_it_overtook_is_recorded_and_still_comes() {
+        let (senders, mut gate) = gate(2);
+        senders[0].send(rows(1));
+        senders[0].send(StreamElement::Watermark(EventTime(5)));
+        assert!(!gate.can_overtake(CheckpointId(1)), "it has not come");
+        senders[0].send(barrier(1));
+        senders[0].send(rows(2));
+        senders[1].send(rows(3));
+        assert!(gate.can_overtake(CheckpointId(1)));
+        gate.overtake(CheckpointId(1));
+        assert!(!gate.can_overtake(CheckpointId(1)), "it has gone");
+        assert_eq!(recorded(&mut gate), None, "the other is still to come");
+        let seen = drain(&mut gate);
+        assert_eq!(seen, ["barrier 1", "1 rows", "3 rows", "2 rows"]);
+        senders[1].send(StreamElement::Watermark(EventTime(4)));
+        senders[1].send(barrier(1));
+        senders[1].send(rows(6));
+        assert_eq!(recorded(&mut gate), Some(vec![2, 2]));
+        assert_eq!(drain(&mut gate), ["watermark 4", "6 rows"]);
+        for sender in &senders {
+            sender.send(barrier(2));
+        }
+        assert_eq!(drain(&mut gate), ["barrier 2"], "aligned again");
+    }
+
+    #[test]
+    fn a_barrier_overtakes_in_the_middle_of_an_alignment_and_does_not_wait_for_one_that_ended() {
+        let (senders, mut gate) = gate(3);
+        senders[0].send(barrier(1));
+        senders[0].send(rows(1));
+        senders[1].send(rows(2));
+        senders[2].send(rows(3));
+        senders[2].send(StreamElement::End);
+        assert_eq!(drain(&mut gate), ["2 rows", "3 rows"]);
+        senders[1].send(rows(4));
+        gate.overtake(CheckpointId(1));
+        assert_eq!(drain(&mut gate), ["barrier 1", "1 rows", "4 rows"]);
+        assert_eq!(recorded(&mut gate), None);
+        senders[1].send(rows(5));
+        senders[1].send(StreamElement::End);
+        assert_eq!(recorded(&mut gate), Some(vec![0, 2, 0]));
+    }
+
+    #[test]
+    fn a_barrier_does_not_overtake_on_a_forward_channel() {
+        let (senders, mut gate) = gate(2);
+        gate.channels[0].origin.is_overtakable = false;
+        senders[0].send(rows(1));
+        senders[0].send(barrier(1));
+        senders[1].send(rows(2));
+        assert!(!gate.can_overtake(CheckpointId(1)));
+        assert_eq!(drain(&mut gate), ["1 rows", "2 rows"]);
+        senders[1].send(rows(3));
+        assert!(gate.can_overtake(CheckpointId(1)), "it has come there");
+        gate.overtake(CheckpointId(1));
+        assert_eq!(drain(&mut gate), ["barrier 1", "3 rows"]);
+    }
+
+    #[test]
+    fn a_restored_gate_goes_on_with_what_was_overtaken() {
+        let (senders, mut old) = gate(2);
+        senders[0].send(StreamElement::Watermark(EventTime(10)));
+        senders[1].send(StreamElement::Watermark(EventTime(5)));
+        assert_eq!(drain(&mut old), ["watermark 5"]);
+        senders[0].send(barrier(1));
+        senders[1].send(rows(3));
+        senders[1].send(StreamElement::Watermark(EventTime(8)));
+        senders[1].send(StreamElement::Status(WatermarkStatus::Idle));
+        senders[1].send(barrier(1));
+        old.overtake(CheckpointId(1));
+        let subtask = Subtask {
+            index: 0,
+            parallelism: 1,
+            max_parallelism: 128,
+        };
+        let overtaken = old.take_overtaken().unwrap();
+        let table = channel_state::to_table("Join", subtask, overtaken);
+        let table = table.unwrap().unwrap();
+        let read = || Restored::read("Join", std::slice::from_ref(&table)).unwrap();
+
+        let (senders, mut new) = gate(2);
+        new.restore(EventTime(5));
+        senders[1].send(StreamElement::Watermark(EventTime(9)));
+        assert!(read().fits(subtask, &new.origins()));
+        new.replay(read().of_instance(subtask));
+        let seen = drain(&mut new);
+        assert_eq!(seen, ["3 rows", "watermark 8", "watermark 10"]);
+        let rescaled = Subtask {
+            parallelism: 2,
+            ..subtask
+        };
+        assert!(!read().fits(rescaled, &new.origins()));
+        let dealt = |index| read().dealt(Subtask { index, ..rescaled }).unwrap();
+        let count = |index| {
+            let elements = dealt(index);
+            let rows = elements.iter().map(|(_, element)| match element {
+                StreamElement::Batch(batch) => batch.num_rows(),
+                other => panic!("{other:?}"),
+            });
+            rows.sum::<usize>()
+        };
+        assert_eq!(count(0) + count(1), 3);
+        assert!(Restored::read("Other", std::slice::from_ref(&table)).is_err());
     }
 
     #[test]

@@ -6,11 +6,11 @@
 //! one after the other is the [`super::Supervisor`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel as report_channel};
 use std::thread::JoinHandle;
 
-use super::checkpoint_options::{CheckpointOptions, JobEnd};
+use super::checkpoint_options::{CheckpointMode, CheckpointOptions, JobEnd};
 use super::checkpoint_writer::CheckpointWriter;
 use super::checkpointing::{Checkpointing, Completed};
 use super::clock::Clock;
@@ -140,11 +140,15 @@ impl Job {
         graph.incremental &= start.storage.is_some();
         let mut deployment = deploy(&graph, options.queue_bytes, threads, reader)?;
         let restored = reader.map_or(CheckpointId(0), |reader| reader.checkpoint());
+        if options.checkpoints.mode == CheckpointMode::AtLeastOnce {
+            deployment.tasks.iter_mut().for_each(Task::count_barriers);
+        }
         let env = StepEnvironment {
             now: clock.now(),
             batch_rows: options.batch_rows,
             batch_bytes: options.batch_bytes,
             checkpoint: restored,
+            overtakes_from: None,
             stop: StopMode::None,
         };
         deployment
@@ -190,6 +194,7 @@ impl Job {
         let stop = Arc::new(StopFlags::default());
         let shared = Arc::new(Shared {
             requested: AtomicU64::new(restored.0),
+            overtakes_from: AtomicI64::new(i64::MAX),
             completed: AtomicU64::new(restored.0),
             cancel,
             stop: stop.clone(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::status::JobStatus;
-use crate::operators::OperatorMetrics;
+use crate::operators::{LatestTimes, OperatorMetrics};
 use crate::types::EventTime;
 
 /// The counters of all operators of a job.
@@ -32,6 +32,8 @@ pub struct CheckpointMetrics {
     pub last_bytes: AtomicU64,
     /// `lastCheckpointFullSize`: bytes that the last one consists of.
     pub last_full_bytes: AtomicU64,
+    /// How long the latest ones took, from the trigger until they were durable.
+    pub durations: LatestTimes,
 }
 
 impl CheckpointMetrics {
@@ -40,6 +42,22 @@ impl CheckpointMetrics {
         self.last_duration_ms.store(millis, Ordering::Relaxed);
         self.last_bytes.store(bytes, Ordering::Relaxed);
         self.last_full_bytes.store(full_bytes, Ordering::Relaxed);
+        self.durations.record(duration.as_nanos() as u64);
+    }
+
+    /// The counters by Flink's names, and percentiles of the latest durations.
+    fn report(&self) -> BTreeMap<String, f64> {
+        let counters = [
+            ("numberOfCompletedCheckpoints", &self.number_completed),
+            ("numberOfFailedCheckpoints", &self.number_failed),
+            ("lastCheckpointDuration", &self.last_duration_ms),
+            ("lastCheckpointSize", &self.last_bytes),
+            ("lastCheckpointFullSize", &self.last_full_bytes),
+        ];
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let counters = counters.map(|(name, counter)| (name.to_string(), value(counter)));
+        let durations = percentiles("checkpointDurationMs", self.durations.all());
+        counters.into_iter().chain(durations).collect()
     }
 
     pub(crate) fn failed(&self) {
@@ -101,6 +119,19 @@ impl JobMetrics {
             metrics.longest_snapshot_ns.load(Ordering::Relaxed)
         };
         self.operators().map(longest).max().unwrap_or(0)
+    }
+
+    /// All numbers by name, Flink's where it has one: sums over the operators, checkpoints, restarts, and as `checkpointSyncDurationMs` how
+    /// long an operator instance stood still to give its state (percentiles of the latest barriers, all operators together).
+    pub fn report(&self) -> BTreeMap<String, f64> {
+        let of_operator = |(_, metrics): (&str, &OperatorMetrics)| metrics.snapshot_times.all();
+        let pauses = self.operators().flat_map(of_operator).collect();
+        let counters = self.totals().into_iter().chain(self.recovery());
+        let counters = counters.map(|(name, value)| (name, value as f64));
+        counters
+            .chain(self.checkpoints.report())
+            .chain(percentiles("checkpointSyncDurationMs", pauses))
+            .collect()
     }
 
     pub(crate) fn warn(&self, warning: String) {
@@ -201,5 +232,56 @@ impl JobMetrics {
             late_rows,
             checkpoints: self.checkpoints.number_completed.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// `name.count`, and in milliseconds `name.p50`, `.p99` and `.max` of durations in nanoseconds; nothing of none.
+fn percentiles(name: &str, mut nanos: Vec<u64>) -> BTreeMap<String, f64> {
+    nanos.sort_unstable();
+    let Some(last) = nanos.len().checked_sub(1) else {
+        return BTreeMap::new();
+    };
+    // The lowest value that so many percent do not exceed.
+    let at = |percent: usize| {
+        let rank = (nanos.len() * percent).div_ceil(100).max(1);
+        nanos[rank - 1] as f64 / 1e6
+    };
+    BTreeMap::from([
+        (format!("{name}.count"), nanos.len() as f64),
+        (format!("{name}.p50"), at(50)),
+        (format!("{name}.p99"), at(99)),
+        (format!("{name}.max"), nanos[last] as f64 / 1e6),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_so_many_do_not_exceed() {
+        let hundred = percentiles("x", (1..=100).map(|ms| ms * 1_000_000).rev().collect());
+        let values = ["x.count", "x.p50", "x.p99", "x.max"].map(|name| hundred[name]);
+        assert_eq!(values, [100.0, 50.0, 99.0, 100.0]);
+        let one = percentiles("x", vec![1_500_000]);
+        assert_eq!([one["x.p50"], one["x.p99"], one["x.max"]], [1.5; 3]);
+        assert!(percentiles("x", Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn the_report_has_checkpoints_and_pauses() {
+        let mut metrics = JobMetrics::default();
+        metrics.operator("a").snapshot_times.record(2_000_000);
+        metrics.operator("b").snapshot_times.record(1_000_000);
+        metrics
+            .checkpoints
+            .completed(Duration::from_millis(30), 5, 7);
+        metrics.count_checkpoint();
+        let report = metrics.report();
+        assert_eq!(report["numberOfCompletedCheckpoints"], 1.0);
+        assert_eq!(report["lastCheckpointFullSize"], 7.0);
+        assert_eq!(report["checkpointDurationMs.max"], 30.0);
+        assert_eq!(report["checkpointSyncDurationMs.count"], 2.0);
+        assert_eq!(report["checkpointSyncDurationMs.max"], 2.0);
     }
 }

@@ -4,6 +4,7 @@
 //! Deliberately absent: what a query means (see `plan`), and reading the clock anywhere but in `clock`.
 
 mod channel;
+mod channel_state;
 mod checkpoint_options;
 mod checkpoint_writer;
 mod checkpointing;

@@ -40,6 +40,10 @@ pub struct StepperOptions {
     pub output_bytes: usize,
     /// `None`: tasks step in the graph's order. Else in an order drawn from this seed.
     pub order_seed: Option<u64>,
+    /// Whether barriers are counted and hold nothing back: `execution.checkpointing.mode`.
+    pub at_least_once: bool,
+    /// After how many milliseconds of a checkpoint its barrier overtakes; `None`: never.
+    pub unaligned_after: Option<i64>,
 }
 
 impl Default for StepperOptions {
@@ -50,6 +54,8 @@ impl Default for StepperOptions {
             queue_bytes: 8 << 20,
             output_bytes: Output::LIMIT_BYTES,
             order_seed: None,
+            at_least_once: false,
+            unaligned_after: None,
         }
     }
 }
@@ -60,6 +66,7 @@ pub struct DeterministicStepper {
     metrics: Arc<JobMetrics>,
     coordinator: CheckpointCoordinator,
     requested: CheckpointId,
+    overtakes_from: Option<ProcessingTime>,
     stop: StopMode,
     completed: Option<CheckpointContents>,
     /// The state as of the last checkpoint that was asked for in memory.
@@ -102,6 +109,7 @@ impl DeterministicStepper {
             tasks: deployment.tasks,
             metrics: Arc::new(deployment.metrics),
             requested: last,
+            overtakes_from: None,
             stop: StopMode::None,
             completed: None,
             clock,
@@ -111,6 +119,9 @@ impl DeterministicStepper {
         let output_bytes = stepper.options.output_bytes;
         let tasks = stepper.tasks.iter_mut();
         tasks.for_each(|task| task.limit_outputs(output_bytes));
+        if stepper.options.at_least_once {
+            stepper.tasks.iter_mut().for_each(Task::count_barriers);
+        }
         let env = stepper.environment();
         stepper
             .tasks
@@ -126,6 +137,7 @@ impl DeterministicStepper {
             batch_rows: self.options.batch_rows,
             batch_bytes: self.options.batch_bytes,
             checkpoint: self.requested,
+            overtakes_from: self.overtakes_from,
             stop: self.stop,
         }
     }
@@ -267,6 +279,9 @@ impl DeterministicStepper {
         match self.coordinator.trigger() {
             Some(checkpoint) => {
                 self.requested = checkpoint;
+                let after = self.options.unaligned_after;
+                self.overtakes_from =
+                    after.map(|after| ProcessingTime(self.clock.now().millis() + after));
                 true
             }
             None => false,
@@ -280,6 +295,7 @@ impl DeterministicStepper {
             return Ok(None);
         }
         self.stop = StopMode::Suspend(self.requested);
+        self.overtakes_from = None;
         self.run_until_idle()?;
         let contents = self.completed.take();
         contents.map(|contents| self.fold(&contents)).transpose()

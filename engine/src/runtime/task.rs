@@ -3,6 +3,9 @@
 //! One step reads one element from the head and carries what comes of it down the chain and into the channels. Nothing
 //! waits inside: where a channel is full or an operator is blocked, the elements stay in the queue of their operator and the
 //! next step goes on with them. Threads and the deterministic stepper move the same tasks.
+//!
+//! One thing does not wait for room: a barrier that may overtake (see [`super::channel_state`]). The chain is emptied into the
+//! channels for it, and it passes before anything else is read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::channel_state::{self, CHANNELS, ChannelState};
 use super::exchange::Router;
 use super::gate::InputGate;
 use super::metrics::SourceMetrics;
@@ -36,6 +40,8 @@ pub(crate) struct StepEnvironment {
     pub(crate) batch_bytes: usize,
     /// The latest checkpoint asked for; sources that have not sent its barrier do so.
     pub(crate) checkpoint: CheckpointId,
+    /// From when on its barrier overtakes what waits before it; `None`: never.
+    pub(crate) overtakes_from: Option<ProcessingTime>,
     /// Whether and how the job is to stop.
     pub(crate) stop: StopMode,
 }
@@ -83,6 +89,12 @@ pub(crate) struct Task {
     finished: bool,
     /// The checkpoint behind whose barrier it rests.
     suspended: Option<CheckpointId>,
+    /// Whether a barrier is on its way through that waits for no room.
+    hurries: bool,
+    /// When a barrier that is waited for may overtake.
+    overtakes_at: Option<ProcessingTime>,
+    /// The report of a barrier that has gone through and has not come on every channel.
+    unfinished: Option<TaskReport>,
     pub(crate) reports: VecDeque<TaskReport>,
 }
 
@@ -375,8 +387,11 @@ impl Slot {
         let begun = Instant::now();
         let mut snapshot = self.operator.snapshot_state(&mut self.ctx, checkpoint)?;
         let taken = begun.elapsed().as_nanos() as u64;
-        let longest = &self.ctx.metrics().longest_snapshot_ns;
-        longest.fetch_max(taken, Ordering::Relaxed);
+        let metrics = self.ctx.metrics();
+        metrics
+            .longest_snapshot_ns
+            .fetch_max(taken, Ordering::Relaxed);
+        metrics.snapshot_times.record(taken);
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok((self.uid.clone(), snapshot))
     }
@@ -403,8 +418,10 @@ impl Slot {
         Ok(true)
     }
 
-    fn restore(&mut self, snapshot: &dyn SnapshotReader) -> Result<EventTime> {
+    /// Takes up its share of a snapshot. Says how far it had told the time, and what was on its way into all its instances.
+    fn restore(&mut self, snapshot: &dyn SnapshotReader) -> Result<(EventTime, ChannelState)> {
         let subtask = self.ctx.subtask();
+        let mut channels = ChannelState::default();
         let pieces = if self.operator.restores_in_pieces() {
             RESTORE_PIECES
         } else {
@@ -420,6 +437,7 @@ impl Slot {
                     self.ctx.advance_watermark(time.watermark);
                 }
                 emitted = time.emitted;
+                channels = ChannelState::read(&self.name, state.batches(CHANNELS))?;
             } else {
                 state.retain_keyed();
             }
@@ -427,7 +445,7 @@ impl Slot {
                 .restore_state(&mut self.ctx, state)
                 .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
         }
-        Ok(emitted)
+        Ok((emitted, channels))
     }
 }
 
@@ -497,6 +515,9 @@ impl Task {
             collected: Vec::new(),
             finished: false,
             suspended: None,
+            hurries: false,
+            overtakes_at: None,
+            unfinished: None,
             reports: VecDeque::new(),
         }
     }
@@ -506,16 +527,44 @@ impl Task {
         if let Head::Source(source) = &mut self.head {
             self.emitted = source.restore(snapshot)?;
         }
+        let mut on_their_way = Vec::new();
         for slot in &mut self.slots {
-            self.emitted = self.emitted.max(slot.restore(snapshot)?);
+            let (emitted, channels) = slot.restore(snapshot)?;
+            self.emitted = self.emitted.max(emitted);
+            on_their_way.push(channels);
         }
         if let (Head::Gate(gate), Some(first)) = (&mut self.head, self.slots.first()) {
             gate.restore(first.ctx.watermark());
+        }
+        for (index, channels) in on_their_way.into_iter().enumerate() {
+            self.replay(index, channels)?;
         }
         if self.emitted > EventTime::MIN {
             self.router.send(StreamElement::Watermark(self.emitted))?;
         }
         Ok(())
+    }
+
+    /// Goes on with what was on its way into an operator: channel by channel where they are as they were.
+    fn replay(&mut self, index: usize, channels: ChannelState) -> Result<()> {
+        if channels.is_empty() {
+            return Ok(());
+        }
+        let subtask = self.slots[index].ctx.subtask();
+        match &mut self.head {
+            Head::Gate(gate) if index == 0 && channels.fits(subtask, &gate.origins()) => {
+                gate.replay(channels.of_instance(subtask));
+            }
+            _ => self.slots[index].queue.extend(channels.dealt(subtask)?),
+        }
+        Ok(())
+    }
+
+    /// Has no channel of the task wait for another at a barrier.
+    pub(crate) fn count_barriers(&mut self) {
+        if let Head::Gate(gate) = &mut self.head {
+            gate.count_barriers();
+        }
     }
 
     /// Moves the task as far as one element of its input takes it.
@@ -526,11 +575,10 @@ impl Task {
         if self.is_suspended(env) {
             return Ok(Step::Idle { until: None });
         }
+        self.finish_report()?;
+        self.see_overtaking(env);
         let mut progressed = self.run_chain(env.now)?;
-        if self.suspended.is_none()
-            && self.is_clear()
-            && (self.fire_timers(env.now)? || self.read_head(env)?)
-        {
+        if self.suspended.is_none() && self.is_clear() && self.read(env)? {
             progressed = true;
             self.run_chain(env.now)?;
         }
@@ -541,6 +589,38 @@ impl Task {
                 until: self.next_time(),
             },
         })
+    }
+
+    /// Whether there is a barrier to hurry for, now or later.
+    fn see_overtaking(&mut self, env: &StepEnvironment) {
+        self.overtakes_at = None;
+        let Some(from) = env.overtakes_from.filter(|_| !self.hurries) else {
+            return;
+        };
+        let is_waited_for = match &self.head {
+            Head::Source(source) => source.last_checkpoint < env.checkpoint && !source.ended,
+            Head::Gate(gate) => gate.can_overtake(env.checkpoint),
+        };
+        match is_waited_for && from <= env.now {
+            true => self.hurries = true,
+            false => self.overtakes_at = is_waited_for.then_some(from),
+        }
+    }
+
+    /// Takes the next thing from the head: timers that are due go first, but for a barrier that overtakes.
+    fn read(&mut self, env: &StepEnvironment) -> Result<bool> {
+        match &mut self.head {
+            Head::Gate(gate) if self.hurries && gate.can_overtake(env.checkpoint) => {
+                gate.overtake(env.checkpoint);
+                self.read_head(env)
+            }
+            _ if self.hurries => self.read_head(env),
+            _ => Ok(self.fire_timers(env.now)? || self.read_head(env)?),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.hurries || self.router.has_room()
     }
 
     /// Whether it rests behind the barrier of a stop. It goes on when the stop has been given up.
@@ -603,7 +683,7 @@ impl Task {
             Head::Gate(_) => true,
         };
         head_clear
-            && self.router.has_room()
+            && self.has_room()
             && self
                 .slots
                 .iter()
@@ -623,6 +703,7 @@ impl Task {
             .iter()
             .filter_map(|slot| slot.operator.next_processing_timer())
             .chain(polled)
+            .chain(self.overtakes_at)
             .min()
     }
 
@@ -652,7 +733,7 @@ impl Task {
         self.drain_late(index)?;
         let mut moved = false;
         if index + 1 == self.slots.len() {
-            while self.router.has_room() {
+            while self.has_room() {
                 let Some(element) = self.slots[index].out.pop() else {
                     break;
                 };
@@ -688,7 +769,7 @@ impl Task {
             }
             return Ok(moved);
         }
-        while self.router.has_room() {
+        while self.has_room() {
             let Head::Source(source) = &mut self.head else {
                 break;
             };
@@ -715,14 +796,16 @@ impl Task {
         match &element {
             StreamElement::Watermark(watermark) => self.emitted = self.emitted.max(*watermark),
             StreamElement::Barrier(barrier) => {
-                self.report(Some(barrier.checkpoint));
+                self.hurries = false;
+                self.report(Some(barrier.checkpoint))?;
                 if barrier.kind == BarrierKind::Suspend {
                     self.suspended = Some(barrier.checkpoint);
                 }
             }
             StreamElement::End => {
                 self.finished = true;
-                self.report(None);
+                self.hurries = false;
+                self.report(None)?;
             }
             StreamElement::Batch(_) | StreamElement::Status(_) => {}
         }
@@ -732,13 +815,45 @@ impl Task {
         self.router.send(element)
     }
 
-    fn report(&mut self, checkpoint: Option<CheckpointId>) {
+    fn report(&mut self, checkpoint: Option<CheckpointId>) -> Result<()> {
+        self.finish_report()?;
         let snapshots = std::mem::take(&mut self.collected);
-        self.reports.push_back(TaskReport {
+        let report = TaskReport {
             task: self.index,
             checkpoint,
             snapshots,
-        });
+        };
+        match &self.head {
+            Head::Gate(gate) if checkpoint.is_some() && gate.has_overtaken() => {
+                self.unfinished = Some(report);
+                self.finish_report()
+            }
+            _ => {
+                self.reports.push_back(report);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reports for a barrier that overtook, with what it has overtaken, when it has come on every channel.
+    fn finish_report(&mut self) -> Result<()> {
+        let (Head::Gate(gate), Some(mut report)) = (&mut self.head, self.unfinished.take()) else {
+            return Ok(());
+        };
+        let Some(overtaken) = gate.take_overtaken() else {
+            self.unfinished = Some(report);
+            return Ok(());
+        };
+        if let Some(first) = self.slots.first() {
+            let table = channel_state::to_table(&first.name, first.ctx.subtask(), overtaken)?;
+            let mut snapshots = report.snapshots.iter_mut();
+            let own = snapshots.find(|(uid, _)| *uid == first.uid);
+            if let (Some((_, snapshot)), Some(table)) = (own, table) {
+                snapshot.insert_operator(CHANNELS, vec![table]);
+            }
+        }
+        self.reports.push_back(report);
+        Ok(())
     }
 
     fn fire_timers(&mut self, now: ProcessingTime) -> Result<bool> {

@@ -82,6 +82,7 @@ impl Worker {
             batch_rows: options.batch_rows,
             batch_bytes: options.batch_bytes,
             checkpoint,
+            overtakes_from: self.shared.overtakes_from(),
             stop: self.shared.stop.mode(),
         }
     }

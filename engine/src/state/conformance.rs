@@ -122,8 +122,8 @@ fn groups_go_and_come_back(backend: &dyn StateBackend, keys: &[ArrayRef]) {
     let hashes = hash_columns(keys, 5).unwrap();
     let mut ids = Vec::new();
     table.resolve(keys, &hashes, &mut ids).unwrap();
-    for id in 0..3 {
-        assert_eq!(table.ids_of([hashes[id], 77].into_iter()), [id as u32]);
+    for (hash, id) in hashes.iter().zip(0..3) {
+        assert_eq!(table.ids_of([*hash, 77].into_iter()), [id]);
     }
     assert!(!table.has_collisions());
     for gone in 0..3 {

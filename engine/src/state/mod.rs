@@ -27,8 +27,8 @@ pub use part::StatePart;
 pub use row_slab::RowSlab;
 pub use row_store::RowStore;
 pub use snapshot::{
-    AGGREGATE_PART, EXPIRY_COLUMN, KEY_HASH_COLUMN, ROWS_PART, STATE_PART, StateSnapshot,
-    StateTable, TableScope, key_hashes_of,
+    AGGREGATE_PART, CHANNELS_TABLE, EXPIRY_COLUMN, KEY_HASH_COLUMN, ROWS_PART, STATE_PART,
+    StateSnapshot, StateTable, TableScope, holds_job_rows, key_hashes_of,
 };
 pub use time_to_live::TimeToLive;
 pub use unit_metrics::UnitStoreMetrics;

@@ -27,6 +27,14 @@ pub const ROWS_PART: &str = "rows";
 /// The name of the column that says when a row is forgotten, in milliseconds of processing time; `i64::MAX`: never.
 pub const EXPIRY_COLUMN: &str = "$expiry";
 
+/// The name of the operator-scope table of what an unaligned barrier had overtaken on its way into the operator.
+pub const CHANNELS_TABLE: &str = "$channels";
+
+/// Whether the rows of a table are a job's: not the runtime's own notes, whose names begin with `$`.
+pub fn holds_job_rows(table: &str) -> bool {
+    !table.starts_with('$') || table == CHANNELS_TABLE
+}
+
 /// The state of one operator instance at a barrier, or what an instance takes up at a restore.
 #[derive(Debug, Clone, Default)]
 pub struct StateSnapshot {
@@ -117,13 +125,13 @@ impl StateSnapshot {
         self.tables.get(name).map_or(&[], |table| &table.batches)
     }
 
-    /// Whether there is anything but the runtime's own notes, whose names begin with `$`.
+    /// Whether there is anything but the runtime's own notes; see [`holds_job_rows`].
     pub fn has_rows(&self) -> bool {
         let holds_rows =
             |table: &StateTable| table.batches.iter().any(|batch| batch.num_rows() > 0);
         self.tables
             .iter()
-            .any(|(name, table)| !name.starts_with('$') && holds_rows(table))
+            .any(|(name, table)| holds_job_rows(name) && holds_rows(table))
     }
 
     /// Adds the tables of another instance of the same operator. Both hold everything, or both what changed.

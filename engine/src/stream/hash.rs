@@ -52,6 +52,11 @@ impl KeyHashes {
         (*self.columns == *columns).then_some(&*self.values)
     }
 
+    /// The columns of the key.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
     /// One hash a row.
     pub fn values(&self) -> &[u64] {
         &self.values

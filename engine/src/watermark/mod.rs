@@ -20,4 +20,4 @@ pub use idleness::IdlenessTimer;
 pub use pruning::{WatermarkAdvance, watermark_steps};
 pub use source_watermarks::{SourceWatermarks, SourceWatermarksState, SplitWatermark};
 pub use strategy::WatermarkStrategy;
-pub use valve::{ValveOutput, WatermarkValve};
+pub use valve::{ChannelTime, ValveOutput, WatermarkValve};

@@ -3,24 +3,30 @@
 //! A channel is *aligned* when it is active and has come at least as far as what the valve has put out. One that wakes up
 //! behind is not: it holds nothing back until it has caught up, for what was put out cannot be taken back.
 
+use serde::{Deserialize, Serialize};
+
 use crate::stream::{WatermarkStatus, WatermarkStep, WatermarkSteps};
 use crate::types::EventTime;
 
 /// Combines the watermarks of the channels of one input, or of several inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatermarkValve {
-    channels: Vec<Channel>,
+    channels: Vec<ChannelTime>,
     watermark: EventTime,
     status: WatermarkStatus,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Channel {
+/// How far a channel has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelTime {
     /// Of an ended channel the last one before the largest.
-    watermark: EventTime,
-    active: bool,
-    aligned: bool,
-    ended: bool,
+    pub watermark: EventTime,
+    /// Whether it is neither idle nor ended.
+    pub active: bool,
+    /// See the module.
+    pub aligned: bool,
+    /// Whether nothing follows.
+    pub ended: bool,
 }
 
 /// What a valve puts out after a channel's news. An active status goes out before the watermark, an idle one behind it.
@@ -35,7 +41,7 @@ pub struct ValveOutput {
 impl WatermarkValve {
     /// A valve of `channels` active channels, none of which has a watermark.
     pub fn new(channels: usize) -> Self {
-        let channel = Channel {
+        let channel = ChannelTime {
             watermark: EventTime::MIN,
             active: true,
             aligned: true,
@@ -56,6 +62,19 @@ impl WatermarkValve {
     /// The last watermark of a channel.
     pub fn channel_watermark(&self, channel: usize) -> EventTime {
         self.channels[channel].watermark
+    }
+
+    /// How far a channel has come.
+    pub fn channel_time(&self, channel: usize) -> ChannelTime {
+        self.channels[channel]
+    }
+
+    /// A channel goes on from where it was. One that had ended says so again.
+    pub fn restore_channel(&mut self, channel: usize, time: ChannelTime) {
+        self.channels[channel] = ChannelTime {
+            ended: false,
+            ..time
+        };
     }
 
     /// The status put out last.

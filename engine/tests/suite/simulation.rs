@@ -44,6 +44,7 @@ fn random_query(seed: u64) -> Option<Workload> {
             .collect(),
         preloaded: 0,
         compared: Compared::Final,
+        late: true,
         most_parallel: 4,
         compared_at_rest: !holds_back,
         directory: None,
@@ -53,6 +54,7 @@ fn random_query(seed: u64) -> Option<Workload> {
 fn run(seed: u64) -> Option<Result<Report, Box<Failure>>> {
     let options = SimulationOptions {
         verbose: std::env::var_os("VOLLEY_SIMULATE_VERBOSE").is_some(),
+        unaligned: false,
     };
     Some(simulate_workload(&workload(seed)?, seed, &options))
 }
@@ -79,6 +81,7 @@ impl Sums {
         sum.checkpoints += one.checkpoints;
         sum.failed_checkpoints += one.failed_checkpoints;
         sum.retained += one.retained;
+        sum.overtaken += one.overtaken;
         sum.rows += one.rows;
     }
 }
@@ -154,9 +157,36 @@ fn jobs_that_die_give_what_those_do_that_live_4() {
     check_share(3);
 }
 
+/// Jobs whose barriers overtake, restored with what they had overtaken.
+#[test]
+fn unaligned_checkpoints_lose_nothing_and_double_nothing() {
+    let options = SimulationOptions {
+        verbose: false,
+        unaligned: true,
+    };
+    let mut sums = Sums::default();
+    for seed in 0..3 * pool_size() as u64 {
+        match simulate_workload(&pool_workload(seed), seed, &options) {
+            Ok(report) => sums.add(&report),
+            Err(failure) => panic!("with unaligned checkpoints: {failure}"),
+        }
+    }
+    let Happened {
+        overtaken,
+        restores,
+        rescales,
+        ..
+    } = sums.happened;
+    assert!(overtaken > sums.runs / 4, "{sums:?}");
+    assert!(restores > sums.runs && rescales > sums.runs / 4, "{sums:?}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let options = SimulationOptions { verbose: true };
+    let options = SimulationOptions {
+        verbose: true,
+        unaligned: false,
+    };
     for seed in [3, 11, 27] {
         let workload = workload(seed).unwrap();
         let run = || simulate_workload(&workload, seed, &options).unwrap();

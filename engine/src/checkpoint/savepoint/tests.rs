@@ -405,7 +405,7 @@ fn what_is_no_savepoint_and_another_version_are_refused() {
     let path = directory.path().to_str().unwrap();
     let error = open_snapshot(path).err().unwrap().to_string();
     assert!(
-        error.contains("neither a savepoint nor a checkpoint"),
+        error.contains("no complete checkpoint"),
         "{error}"
     );
     fs::write(directory.path().join(SAVEPOINT_FILE), "{\"version\": 9}").unwrap();

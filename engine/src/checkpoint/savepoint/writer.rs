@@ -214,7 +214,6 @@ impl TableWriter {
             key_groups: Vec::new(),
         };
         if let Some((mut writer, _)) = self.file {
-            writer.finish()?;
             let written = writer.into_inner()?.complete()?;
             table.file = Some(self.path);
             table.bytes = written.bytes;

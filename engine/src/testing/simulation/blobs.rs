@@ -122,7 +122,12 @@ impl BlobStore for SimulatedBlobs {
             true => false,
             false => store.blobs.insert(path.to_string(), bytes).is_none(),
         };
-        self.call(|store| put(store, bytes), |store| drop(put(store, part)))
+        self.call(
+            |store| put(store, bytes),
+            |store| {
+                let _ = put(store, part);
+            },
+        )
     }
 
     fn get(&self, path: &str) -> Result<Option<Bytes>> {
@@ -182,10 +187,7 @@ impl BlobStore for SimulatedBlobs {
             written.extend(bytes);
         };
         let part = half(&bytes);
-        self.call(
-            |store| append(store, &bytes),
-            |store| append(store, &part),
-        )?;
+        self.call(|store| append(store, &bytes), |store| append(store, &part))?;
         upload.parts.push(format!("{}", upload.parts.len()));
         upload.bytes += length;
         Ok(())
@@ -200,10 +202,7 @@ impl BlobStore for SimulatedBlobs {
                     Ok(())
                 }
                 None if store.blobs.contains_key(&upload.path) => Ok(()),
-                None => Err(Error::external(format!(
-                    "there is no upload {}",
-                    upload.id
-                ))),
+                None => Err(Error::external(format!("there is no upload {}", upload.id))),
             }
         };
         self.call(complete, |_| {})?

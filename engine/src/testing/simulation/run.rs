@@ -20,7 +20,7 @@ use crate::checkpoint::SnapshotReader;
 use crate::error::{Error, Result};
 use crate::operators::Output as OperatorOutput;
 use crate::runtime::{Clock, DeterministicStepper, StepperOptions};
-use crate::state::HashMapStateBackend;
+use crate::state::{CHANNELS_TABLE, HashMapStateBackend};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 use crate::types::{EventTime, ProcessingTime};
 
@@ -51,6 +51,8 @@ pub struct Happened {
     pub failed_checkpoints: u64,
     /// Retained checkpoints that were restored in the end.
     pub retained: u64,
+    /// Restores of checkpoints that hold what their barrier had overtaken.
+    pub overtaken: u64,
     /// Rows of the expected output.
     pub rows: u64,
 }
@@ -81,6 +83,8 @@ pub(super) struct Run<'w> {
     /// Whether snapshots hold what changed alone, and whether all state is taken out after every batch.
     incremental: bool,
     spills: bool,
+    /// Whether barriers overtake.
+    unaligned: bool,
     vault: Vault,
     job: Option<DeterministicStepper>,
     parallelism: usize,
@@ -121,7 +125,7 @@ pub(super) fn expect(world: &World) -> Result<Expected, Fault> {
     Ok(Expected { at_rest, end })
 }
 
-fn run_to_end(world: &World, job: &mut DeterministicStepper) -> Result<(), Fault> {
+pub(super) fn run_to_end(world: &World, job: &mut DeterministicStepper) -> Result<(), Fault> {
     world.bench.close();
     job.run_until_idle()?;
     if !job.is_finished() {
@@ -133,7 +137,12 @@ fn run_to_end(world: &World, job: &mut DeterministicStepper) -> Result<(), Fault
 }
 
 impl<'w> Run<'w> {
-    pub(super) fn new(world: &'w World<'w>, expected: &'w Expected, seed: u64) -> Self {
+    pub(super) fn new(
+        world: &'w World<'w>,
+        expected: &'w Expected,
+        seed: u64,
+        unaligned: bool,
+    ) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let weights = Weights {
             event: *[0.05, 0.2, 0.5].choose(&mut random).unwrap_or(&0.2),
@@ -141,13 +150,15 @@ impl<'w> Run<'w> {
             checkpoint: *[0.03, 0.1, 0.4].choose(&mut random).unwrap_or(&0.1),
             arrival: *[0.05, 0.2, 0.6].choose(&mut random).unwrap_or(&0.2),
         };
+        let incremental = random.random_bool(0.5);
         let rows = expected.end.values().map(Vec::len).sum::<usize>() as u64;
         Run {
             deaths_left: random.random_range(1..=5),
-            vault: Vault::new(random.random_range(1..=3)),
-            incremental: random.random_bool(0.5),
+            vault: Vault::new(random.random_range(1..=3), incremental),
+            incremental,
             spills: random.random_bool(0.5),
             parallelism: 0,
+            unaligned,
             world,
             expected,
             random,
@@ -196,10 +207,19 @@ impl<'w> Run<'w> {
     }
 
     fn launch_options(&mut self) -> Launch {
-        let random = &mut self.random;
         let most = self.world.workload.most_parallel;
+        let mut parallelism = self.random.random_range(1..=most);
+        let mut unaligned_after = None;
+        if self.unaligned {
+            unaligned_after = [0, 0, 200].choose(&mut self.random).copied();
+            parallelism = match self.world.workload.late {
+                true => most.min(2),
+                false => parallelism.max(most.min(2)),
+            };
+        }
+        let random = &mut self.random;
         Launch {
-            parallelism: random.random_range(1..=most),
+            parallelism,
             incremental: self.incremental,
             backend: Arc::new(SimulatedBackend::new(self.spills)),
             stepper: StepperOptions {
@@ -208,6 +228,7 @@ impl<'w> Run<'w> {
                 output_bytes: *[0, OperatorOutput::LIMIT_BYTES]
                     .choose(random)
                     .unwrap_or(&0),
+                unaligned_after,
                 ..StepperOptions::default()
             },
         }
@@ -217,14 +238,28 @@ impl<'w> Run<'w> {
     fn start(&mut self) -> Result<(), Fault> {
         self.world.bench.revive();
         let launch = self.launch_options();
-        let snapshot = self.vault.start();
+        let dies = self.deaths_left > 0 && self.random.random_bool(0.2);
+        let with_store = dies && self.random.random_bool(0.3);
+        let snapshot = match self
+            .vault
+            .start(with_store.then(|| self.random.random_range(0..12)))
+        {
+            Ok(snapshot) => snapshot,
+            Err(_) if self.vault.has_died() => {
+                self.note("a process dies while it opens the store");
+                self.happened.deaths_during_restore += 1;
+                self.deaths_left -= 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
         if snapshot.is_none() && !self.world.bench.start_over() {
             return Err(Fault(
                 "a sink committed rows before any checkpoint was complete".to_string(),
             ));
         }
-        let dies = self.deaths_left > 0 && self.random.random_bool(0.2);
         let (reads, calls) = match dies {
+            _ if with_store => (u32::MAX, None),
             false => (u32::MAX, None),
             true if self.random.random_bool(0.5) => (self.random.random_range(0..6), None),
             true => (u32::MAX, Some(self.random.random_range(0..8))),
@@ -258,7 +293,7 @@ impl<'w> Run<'w> {
         let reader = reader.as_ref().map(|reader| reader as &dyn SnapshotReader);
         match self.world.launch(&launch, reader) {
             Ok(job) => self.started(job, &launch, snapshot.as_deref()),
-            Err(error) if dies && error.to_string().contains(DEATH) => {
+            Err(error) if dies && (error.to_string().contains(DEATH) || self.vault.has_died()) => {
                 self.note(format!("it dies while it starts: {error}"));
                 self.happened.deaths_during_restore += 1;
                 self.deaths_left -= 1;
@@ -270,15 +305,17 @@ impl<'w> Run<'w> {
 
     fn started(
         &mut self,
-        job: DeterministicStepper,
+        mut job: DeterministicStepper,
         launch: &Launch,
         snapshot: Option<&dyn SnapshotReader>,
     ) -> Result<(), Fault> {
         if let Some(snapshot) = snapshot {
             self.happened.restores += 1;
+            self.happened.overtaken += u64::from(holds_overtaken(snapshot)?);
             self.happened.rescales += u64::from(launch.parallelism != self.parallelism);
             check_watermarks(snapshot, &job)?;
         }
+        self.vault.started(&mut job);
         self.parallelism = launch.parallelism;
         self.ends = false;
         self.idle_turns = 0;
@@ -344,7 +381,7 @@ impl<'w> Run<'w> {
         let Some(job) = &mut self.job else {
             return Ok(());
         };
-        if let Some(id) = self.vault.begin(job, &mut self.random)? {
+        if let Some(id) = self.vault.begin(job, &mut self.random) {
             self.note(format!(
                 "every task has passed the barrier of checkpoint {id}"
             ));
@@ -370,7 +407,7 @@ impl<'w> Run<'w> {
                 self.pass_time(ms);
             }
             3 => return self.tell(),
-            _ => self.write(),
+            _ => self.write()?,
         }
         Ok(self.job.is_some())
     }
@@ -402,15 +439,20 @@ impl<'w> Run<'w> {
         }
     }
 
-    /// The next call of the checkpoint store.
-    fn write(&mut self) {
-        let bench = &self.world.bench;
-        match self.vault.advance(|| bench.mark()) {
+    /// The checkpoint that waits to be written comes nearer to it, or is written.
+    fn write(&mut self) -> Result<(), Fault> {
+        let Some(job) = &mut self.job else {
+            return Ok(());
+        };
+        let (bench, may_die) = (&self.world.bench, self.deaths_left > 0);
+        let random = &mut self.random;
+        match self.vault.advance(job, || bench.mark(), may_die, random)? {
             Written::NotYet => {}
-            Written::Failed(id) => {
+            Written::Failed(why) => {
                 self.happened.failed_checkpoints += 1;
-                self.note(format!("checkpoint {id} cannot be written"));
+                self.note(format!("a checkpoint cannot be written: {why}"));
             }
+            Written::Died(id) => self.die(&format!("while it writes checkpoint {id}")),
             Written::Complete(id) => {
                 self.happened.checkpoints += 1;
                 self.note(format!("checkpoint {id} is complete"));
@@ -428,6 +470,7 @@ impl<'w> Run<'w> {
                 self.news.push_back((id, tasks));
             }
         }
+        Ok(())
     }
 
     /// One task hears of a complete checkpoint. Whether the process still lives.
@@ -507,7 +550,7 @@ impl<'w> Run<'w> {
             return Ok(false);
         }
         if self.vault.is_writing() {
-            self.write();
+            self.write()?;
             return Ok(false);
         }
         if !self.ends {
@@ -515,7 +558,7 @@ impl<'w> Run<'w> {
             let Some(job) = &mut self.job else {
                 return Ok(false);
             };
-            if let Some(id) = self.vault.begin_final(job, &mut self.random)? {
+            if let Some(id) = self.vault.begin_final(job, &mut self.random) {
                 self.note(format!("the final checkpoint {id} begins"));
             }
             self.ends = true;
@@ -532,7 +575,7 @@ impl<'w> Run<'w> {
         if self.world.workload.directory.is_some() {
             return Ok(());
         }
-        for (snapshot, mark) in self.vault.kept() {
+        for (snapshot, mark) in self.vault.kept()? {
             let launch = self.launch_options();
             self.note(format!(
                 "retained checkpoint {} is restored at parallelism {}",
@@ -556,6 +599,23 @@ impl<'w> Run<'w> {
 /// `pipeline.max-parallelism` of the jobs of the pool.
 const DEFAULT_KEY_GROUPS: u16 = 128;
 
+/// Whether something was on its way into an operator.
+fn holds_overtaken(snapshot: &dyn SnapshotReader) -> Result<bool, Fault> {
+    for uid in snapshot.operators() {
+        let state = snapshot.read(&uid, NO_GROUPS, DEFAULT_KEY_GROUPS)?;
+        if !state.batches(CHANNELS_TABLE).is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// One group, for who reads no keyed state.
+const NO_GROUPS: KeyGroupRange = KeyGroupRange {
+    first: KeyGroup(0),
+    last: KeyGroup(0),
+};
+
 /// No operator starts behind the time that the snapshot says of the slowest of its instances.
 fn check_watermarks(
     snapshot: &dyn SnapshotReader,
@@ -571,11 +631,7 @@ fn check_watermarks(
         *of_operator = watermark.min(*of_operator);
     }
     for (uid, watermark) in least {
-        let none = KeyGroupRange {
-            first: KeyGroup(0),
-            last: KeyGroup(0),
-        };
-        let state = snapshot.read(&uid, none, DEFAULT_KEY_GROUPS)?;
+        let state = snapshot.read(&uid, NO_GROUPS, DEFAULT_KEY_GROUPS)?;
         let times: Vec<Time> = state.json("$time")?;
         let Some(saved) = times.iter().map(|time| time.watermark).min() else {
             continue;

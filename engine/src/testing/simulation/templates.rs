@@ -192,6 +192,7 @@ impl Template {
             steps,
             preloaded,
             compared: self.compared,
+            late: self.late,
             most_parallel: 4,
             compared_at_rest: !holds_back && directory.is_none(),
             directory,

@@ -1,70 +1,127 @@
-//! The checkpoints of a simulated world: written call by call while the job goes on, complete with the last call, and all that is left
-//! of a job that is killed.
+//! The checkpoints of a simulated world, as the engine itself keeps them in a store of blobs: what is left of a job that is killed.
+//!
+//! Writing is a number of calls of the store, any of which may fail, tear, or be the last of the process.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
 
-use crate::checkpoint::{CheckpointContents, JobSnapshot, SnapshotReader};
-use crate::error::Result;
+use super::blobs::{BlobFault, Planned, SimulatedBlobs};
+use crate::blobs::BlobStore;
+use crate::checkpoint::{
+    CheckpointContents, CheckpointReader, CheckpointStorage, SnapshotReader, StartedFrom,
+    StorageOptions,
+};
+use crate::error::{Error, Result};
 use crate::runtime::DeterministicStepper;
 use crate::stream::CheckpointId;
 use crate::testing::test_connector::CommittedMark;
 
-/// What becomes of a checkpoint that is being written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Completes,
-    /// The store refuses a write: nobody is told, the job goes on.
-    Fails,
-}
-
 /// How far the writing has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Written {
-    /// More calls follow, or nothing is being written.
+    /// More happens before, or nothing is being written.
     NotYet,
     /// It may be restored from now on.
     Complete(CheckpointId),
-    /// It failed.
-    Failed(CheckpointId),
+    /// It failed, and the job was told why.
+    Failed(String),
+    /// The process died in the middle of it.
+    Died(CheckpointId),
 }
 
 /// A complete checkpoint, and what sinks had committed when it was complete.
 pub(super) type Kept = (Arc<dyn SnapshotReader>, CommittedMark);
 
+/// A checkpoint that is to be written, behind so many other events.
+struct Waiting {
+    contents: CheckpointContents,
+    events: u32,
+    is_final: bool,
+}
+
 /// See the module.
 pub(super) struct Vault {
+    blobs: SimulatedBlobs,
     retained: usize,
-    /// Everything as of the last snapshot that was taken, whether its checkpoint was written or not: later ones may hold changes only.
-    whole: Option<JobSnapshot>,
-    writing: Option<(Arc<JobSnapshot>, u32, Fate)>,
-    kept: VecDeque<(Arc<JobSnapshot>, CommittedMark)>,
+    incremental: bool,
+    /// Of the process that runs.
+    storage: Option<CheckpointStorage>,
+    processes: u64,
+    waiting: Option<Waiting>,
+    marks: BTreeMap<u64, CommittedMark>,
+    /// The checkpoints that were said to be complete.
+    complete: BTreeSet<u64>,
 }
 
 impl Vault {
     /// Keeps so many complete checkpoints.
-    pub(super) fn new(retained: usize) -> Self {
+    pub(super) fn new(retained: usize, incremental: bool) -> Self {
         Vault {
+            blobs: SimulatedBlobs::default(),
             retained,
-            whole: None,
-            writing: None,
-            kept: VecDeque::new(),
+            incremental,
+            storage: None,
+            processes: 0,
+            waiting: None,
+            marks: BTreeMap::new(),
+            complete: BTreeSet::new(),
         }
     }
 
     /// Whether a checkpoint is being written.
     pub(super) fn is_writing(&self) -> bool {
-        self.writing.is_some()
+        self.waiting.is_some()
     }
 
-    /// A process starts: what it restores.
-    pub(super) fn start(&mut self) -> Option<Arc<dyn SnapshotReader>> {
-        let newest = self.kept.back();
-        self.whole = newest.map(|(snapshot, _)| (**snapshot).clone());
-        newest.map(|(snapshot, _)| snapshot.clone() as Arc<dyn SnapshotReader>)
+    /// A process starts: opens the store, and says what it restores. `dies`: with a call of the store behind so many.
+    pub(super) fn start(&mut self, dies: Option<u32>) -> Result<Option<Arc<dyn SnapshotReader>>> {
+        self.blobs.revive();
+        if let Some(behind) = dies {
+            self.blobs.plan(Planned {
+                behind,
+                fault: BlobFault::Refused,
+                dies: true,
+            });
+        }
+        let blobs: Arc<dyn BlobStore> = Arc::new(self.blobs.clone());
+        let newest = match CheckpointReader::latest(blobs, None) {
+            // All that is there is torn, and nobody was told that it is complete: whoever starts the job starts it with nothing.
+            Err(_) if self.complete.is_empty() && !self.blobs.has_died() => None,
+            found => found?.map(Arc::new),
+        };
+        let started_from = match &newest {
+            Some(reader) => StartedFrom::Claimed(reader.clone()),
+            None => StartedFrom::Nothing,
+        };
+        self.processes += 1;
+        let options = StorageOptions {
+            job: "simulated".to_string(),
+            max_parallelism: 128,
+            retained: self.retained,
+            incremental: self.incremental,
+            names: BTreeMap::new(),
+            owned_from: CheckpointId(0),
+            writer: format!("process-{}", self.processes),
+        };
+        self.storage = Some(CheckpointStorage::open(&self.blobs, options, started_from)?);
+        Ok(newest.map(|reader| reader as Arc<dyn SnapshotReader>))
+    }
+
+    /// The process runs from now on: nothing that was planned for its start comes.
+    pub(super) fn started(&mut self, job: &mut DeterministicStepper) {
+        self.blobs.revive();
+        if let Some(storage) = &self.storage {
+            job.count_from(storage.last());
+        }
+    }
+
+    /// Whether the process died with a call of the store.
+    pub(super) fn has_died(&self) -> bool {
+        self.blobs.has_died()
     }
 
     /// Begins to write the checkpoint whose barrier every task has passed, where there is one.
@@ -72,11 +129,14 @@ impl Vault {
         &mut self,
         job: &mut DeterministicStepper,
         random: &mut SmallRng,
-    ) -> Result<Option<CheckpointId>> {
-        match job.completed_contents() {
-            Some(contents) => self.begin_contents(&contents, true, random).map(Some),
-            None => Ok(None),
-        }
+    ) -> Option<CheckpointId> {
+        let contents = job.completed_contents()?;
+        let events = match random.random_range(0..4) {
+            0 => 0,
+            1 => random.random_range(20..60),
+            _ => random.random_range(1..8),
+        };
+        Some(self.wait(contents, events, false))
     }
 
     /// Begins to write the checkpoint at the end of the job.
@@ -84,71 +144,117 @@ impl Vault {
         &mut self,
         job: &mut DeterministicStepper,
         random: &mut SmallRng,
-    ) -> Result<Option<CheckpointId>> {
-        match job.final_contents() {
-            Some(contents) => self.begin_contents(&contents, false, random).map(Some),
-            None => Ok(None),
-        }
+    ) -> Option<CheckpointId> {
+        let contents = job.final_contents()?;
+        Some(self.wait(contents, random.random_range(0..4), true))
     }
 
-    fn begin_contents(
-        &mut self,
-        contents: &CheckpointContents,
-        may_fail: bool,
-        random: &mut SmallRng,
-    ) -> Result<CheckpointId> {
+    fn wait(&mut self, contents: CheckpointContents, events: u32, is_final: bool) -> CheckpointId {
         let checkpoint = contents.checkpoint;
-        let mut whole = self.whole.take().unwrap_or_else(JobSnapshot::empty);
-        contents.fold_into(&mut whole)?;
-        self.whole = Some(whole.clone());
-        let fate = match may_fail && random.random_bool(0.15) {
-            true => Fate::Fails,
-            false => Fate::Completes,
-        };
-        let calls = match random.random_range(0..4) {
-            0 => 0,
-            1 => random.random_range(20..60),
-            _ => random.random_range(1..8),
-        };
-        self.writing = Some((Arc::new(whole), calls, fate));
-        Ok(checkpoint)
+        self.waiting = Some(Waiting {
+            contents,
+            events,
+            is_final,
+        });
+        checkpoint
     }
 
-    /// Makes the next call of what is being written.
-    pub(super) fn advance(&mut self, mark: impl FnOnce() -> CommittedMark) -> Written {
-        let Some((snapshot, calls, fate)) = &mut self.writing else {
-            return Written::NotYet;
+    /// Another event has passed: writes when its time has come. A final checkpoint fails only where the process may die with it.
+    pub(super) fn advance(
+        &mut self,
+        job: &mut DeterministicStepper,
+        mark: impl Fn() -> CommittedMark,
+        may_die: bool,
+        random: &mut SmallRng,
+    ) -> Result<Written> {
+        match &mut self.waiting {
+            None => return Ok(Written::NotYet),
+            Some(waiting) if waiting.events > 0 => {
+                waiting.events -= 1;
+                return Ok(Written::NotYet);
+            }
+            Some(_) => {}
+        }
+        let (Some(waiting), Some(storage)) = (self.waiting.take(), &mut self.storage) else {
+            return Ok(Written::NotYet);
         };
-        if *calls > 0 {
-            *calls -= 1;
-            return Written::NotYet;
+        let faulty = random.random_bool(0.3) && (may_die || !waiting.is_final);
+        self.blobs.revive();
+        if faulty {
+            let faults = [BlobFault::Refused, BlobFault::AnswerLost, BlobFault::Torn];
+            self.blobs.plan(Planned {
+                behind: random.random_range(0..12),
+                fault: *faults.choose(random).unwrap_or(&BlobFault::Refused),
+                dies: waiting.is_final || may_die && random.random_bool(0.5),
+            });
         }
-        let (snapshot, fate) = (snapshot.clone(), *fate);
-        self.writing = None;
-        let id = snapshot.checkpoint;
-        if fate == Fate::Fails {
-            return Written::Failed(id);
-        }
-        self.kept.push_back((snapshot, mark()));
-        while self.kept.len() > self.retained {
-            self.kept.pop_front();
-        }
-        Written::Complete(id)
+        let checkpoint = waiting.contents.checkpoint;
+        // A checkpoint whose last answer was lost is complete all the same.
+        self.marks.insert(checkpoint.0, mark());
+        let written = storage.write(&self.blobs, &waiting.contents);
+        let has_died = self.blobs.has_died();
+        let written = match written {
+            _ if has_died => Written::Died(checkpoint),
+            Ok(_) => {
+                self.merge(random);
+                self.complete.insert(checkpoint.0);
+                match self.blobs.has_died() {
+                    true => Written::Died(checkpoint),
+                    false => Written::Complete(checkpoint),
+                }
+            }
+            Err(error) if faulty => {
+                job.give_back(waiting.contents);
+                Written::Failed(error.to_string())
+            }
+            Err(error) => return Err(error),
+        };
+        self.blobs.revive();
+        Ok(written)
     }
 
-    /// The process dies: what is not complete is gone.
+    /// Merges segments, as the engine does in the background; that may be late.
+    fn merge(&mut self, random: &mut SmallRng) {
+        let Some(storage) = &mut self.storage else {
+            return;
+        };
+        while random.random_bool(0.7) {
+            let Some(plan) = storage.next_merge() else {
+                return;
+            };
+            let merged = plan.run(&self.blobs, &|| false);
+            storage.install(&self.blobs, merged);
+        }
+    }
+
+    /// The process dies.
     pub(super) fn die(&mut self) {
-        self.writing = None;
-        self.whole = None;
+        self.waiting = None;
+        self.storage = None;
     }
 
     /// The complete checkpoints that are kept, newest first.
-    pub(super) fn kept(&self) -> Vec<Kept> {
-        let newest_first = self.kept.iter().rev();
-        let kept = newest_first.map(|(snapshot, mark)| {
-            let reader = snapshot.clone() as Arc<dyn SnapshotReader>;
-            (reader, mark.clone())
-        });
-        kept.collect()
+    pub(super) fn kept(&mut self) -> Result<Vec<Kept>> {
+        self.blobs.revive();
+        let blobs: Arc<dyn BlobStore> = Arc::new(self.blobs.clone());
+        let mut kept = Vec::new();
+        for (id, mark) in self.marks.iter().rev() {
+            let manifest = format!("chk-{id}/manifest.json");
+            if self.blobs.get(&manifest)?.is_none() {
+                continue;
+            }
+            match CheckpointReader::named(blobs.clone(), CheckpointId(*id), None) {
+                Ok(reader) => {
+                    kept.push((Arc::new(reader) as Arc<dyn SnapshotReader>, mark.clone()))
+                }
+                // Torn.
+                Err(_) if !self.complete.contains(id) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if kept.is_empty() {
+            return Err(Error::internal("no checkpoint is left at the end"));
+        }
+        Ok(kept)
     }
 }

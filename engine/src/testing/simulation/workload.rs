@@ -32,6 +32,8 @@ pub struct Workload {
     pub preloaded: usize,
     /// How outputs are compared.
     pub compared: Compared,
+    /// Whether rows may come behind their watermark.
+    pub late: bool,
     /// The largest parallelism.
     pub most_parallel: usize,
     /// Whether what has come out when nothing moves, before the input ends, is compared too. Not where bundles or the clock hold rows back.
