@@ -49,9 +49,9 @@ pub(super) enum ChangeSource {
 }
 
 impl ChangeSource {
-    pub(super) fn load(self) -> Result<Change> {
+    pub(super) fn load(&self) -> Result<Change> {
         match self {
-            ChangeSource::Held(change) => Ok(change),
+            ChangeSource::Held(change) => Ok(change.clone()),
             ChangeSource::Part(part) => Ok(Change::of_snapshot(&part.read()?, KeySpan::ALL)),
         }
     }

@@ -9,13 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use bytes::Bytes;
 
 use super::change::{Change, KeySpan};
 use super::checkpoint_reader::{CheckpointReader, checkpoint_number, complete_checkpoints};
 use super::contents::{ChangeSource, CheckpointContents, OperatorContents};
 use super::data_file::{DataWriter, FileSizes};
-use super::manifest::{MANIFEST, Manifest, ManifestFault, OperatorManifest, Segment};
+use super::manifest::{MANIFEST, Manifest, ManifestFault, OperatorManifest, Piece, Segment};
 use super::merge::{self, MergePlan, Merged};
 use super::segment::{SegmentWriter, write_change};
 use super::{JobSnapshot, SnapshotReader};
@@ -302,12 +303,22 @@ impl CheckpointStorage {
     ) -> Result<FileSet> {
         let checkpoint = contents.checkpoint;
         let mut data = DataWriter::new(blobs, self.next_set(checkpoint.0), self.sizes);
+        // Changes that are merged at once lie in files of their own, which go afterwards.
+        let mut staged = DataWriter::new(blobs, self.next_set(checkpoint.0), self.sizes);
         let mut operators = BTreeMap::new();
         for (uid, operator) in contents.operators() {
-            let written = self.write_operator(&mut data, checkpoint, &uid, operator)?;
+            let stages = !self.options.incremental && operator.builds_on_earlier();
+            let keyed = if stages { &mut staged } else { &mut data };
+            let segments = self.write_keyed(keyed, checkpoint, &uid, &operator)?;
+            let written = OperatorManifest {
+                name: self.options.names.get(&uid).cloned().unwrap_or_default(),
+                tables: write_tables(&mut data, operator.tables)?,
+                segments,
+            };
             operators.insert(uid, written);
         }
         let mut files = data.finish()?;
+        files.extend(staged.finish()?);
         if !self.options.incremental {
             for operator in operators.values_mut() {
                 self.stand_alone(blobs, checkpoint, operator, &mut files)?;
@@ -329,34 +340,24 @@ impl CheckpointStorage {
         Ok(FileSet { manifest, files })
     }
 
-    fn write_operator(
+    /// The segments of an operator, with what it said since the last checkpoint.
+    fn write_keyed(
         &self,
         data: &mut DataWriter<'_>,
         checkpoint: CheckpointId,
         uid: &str,
-        operator: OperatorContents,
-    ) -> Result<OperatorManifest> {
+        operator: &OperatorContents,
+    ) -> Result<Vec<Segment>> {
         let mut segments = Segments::default();
         if operator.builds_on_earlier() {
             let before = self.operators.get(uid);
             segments.earlier = before.map_or(Vec::new(), |before| before.segments.clone());
             segments.earlier.extend(self.copy_base(data, uid)?);
         }
-        for change in grouped(operator.changes, data.sizes.bucket_bytes) {
+        for change in grouped(&operator.changes, data.sizes.bucket_bytes) {
             segments.add(data, checkpoint, change?)?;
         }
-        let mut tables = BTreeMap::new();
-        for (name, batches) in operator.tables {
-            if !batches.is_empty() {
-                let piece = data.table(&batches)?;
-                tables.insert(name, piece);
-            }
-        }
-        Ok(OperatorManifest {
-            name: self.options.names.get(uid).cloned().unwrap_or_default(),
-            tables,
-            segments: [segments.earlier, segments.new].concat(),
-        })
+        Ok([segments.earlier, segments.new].concat())
     }
 
     /// What the state of an operator began from, where that is not the job's.
@@ -665,9 +666,23 @@ impl Segments {
     }
 }
 
+fn write_tables(
+    data: &mut DataWriter<'_>,
+    tables: BTreeMap<String, Vec<RecordBatch>>,
+) -> Result<BTreeMap<String, Piece>> {
+    let mut pieces = BTreeMap::new();
+    for (name, batches) in tables {
+        if !batches.is_empty() {
+            let piece = data.table(&batches)?;
+            pieces.insert(name, piece);
+        }
+    }
+    Ok(pieces)
+}
+
 /// The changes, neighbours together as long as they stay small; the others one at a time in memory.
-fn grouped(changes: Vec<ChangeSource>, most: usize) -> impl Iterator<Item = Result<Change>> {
-    let mut sources = changes.into_iter();
+fn grouped(changes: &[ChangeSource], most: usize) -> impl Iterator<Item = Result<Change>> {
+    let mut sources = changes.iter();
     let mut next: Option<Change> = None;
     std::iter::from_fn(move || {
         let mut together = next.take();

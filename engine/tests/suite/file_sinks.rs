@@ -126,6 +126,10 @@ fn a_job_stopped_between_checkpoints_writes_each_row_to_objects_once() {
         let mut options = vec![
             ("parallelism.default", parallelism.to_string()),
             ("execution.checkpointing.interval", "50 ms".to_string()),
+            (
+                "execution.checkpointing.externalized-checkpoint-retention",
+                "RETAIN_ON_CANCELLATION".to_string(),
+            ),
             ("execution.checkpointing.dir", checkpoints(directory.path())),
             (
                 "execution.checkpointing.externalized-checkpoint-retention",

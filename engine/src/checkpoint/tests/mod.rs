@@ -29,6 +29,13 @@ const SMALL: FileSizes = FileSizes {
     bucket_bytes: 300,
 };
 
+/// Small too, but with few calls.
+const FEW_FILES: FileSizes = FileSizes {
+    file_bytes: 4000,
+    part_bytes: 1500,
+    bucket_bytes: 4000,
+};
+
 /// One store of each kind, and what must live as long.
 fn stores() -> (Vec<Arc<dyn BlobStore>>, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
@@ -267,7 +274,7 @@ fn what_is_read_is_what_the_snapshots_say_laid_over_each_other() {
                     blobs.delete(&blob.path).unwrap();
                 }
                 let mut storage = open(&*blobs, incremental, 2);
-                for step in 0..24 {
+                for step in 0..30 {
                     let contents = match step {
                         0 => job.changed_checkpoint(200),
                         12 if seed % 2 == 0 => {
@@ -422,10 +429,10 @@ fn run_with_fault(
     let Ok(storage) = opened else {
         return Some(0);
     };
-    let mut storage = storage.with_sizes(SMALL);
+    let mut storage = storage.with_sizes(FEW_FILES);
     job.coordinator.count_from(storage.last());
     let mut failed = None;
-    for keys in [60, 5, 5, 40, 5] {
+    for keys in [20, 3, 15, 3] {
         let contents = job.changed_checkpoint(keys);
         if storage.write(blobs, &contents).is_err() {
             failed = failed.or(Some(contents.checkpoint.0));
@@ -441,60 +448,57 @@ fn run_with_fault(
 
 #[test]
 fn a_store_that_fails_at_any_call_leaves_the_checkpoint_before_or_the_new_one() {
-    for (fault, incremental) in [
-        (Fault::Refused, true),
-        (Fault::AnswerLost, true),
-        (Fault::Torn, true),
-        (Fault::Torn, false),
+    for (fault, incremental, stops) in [
+        (Fault::Refused, true, true),
+        (Fault::Refused, true, false),
+        (Fault::AnswerLost, true, true),
+        (Fault::AnswerLost, false, false),
+        (Fault::Torn, true, false),
+        (Fault::Torn, false, true),
     ] {
-        for stops in [true, false] {
-            let mut fail_at = 0;
-            loop {
-                let (inner, mut job) = (memory_store(), Job::new(5));
-                // One good checkpoint first.
-                let mut storage = open(&*inner, incremental, 1);
-                storage
-                    .write(&*inner, &job.changed_checkpoint(100))
-                    .unwrap();
-                drop(storage);
-                let before = Arc::new(latest(&inner).unwrap().unwrap());
-                let faulty = FaultyBlobs::new(inner.clone(), fail_at, fault, stops);
-                let from = StartedFrom::Claimed(before);
-                let failed = run_with_fault(&mut job, &faulty, incremental, from, !stops);
-                let reader = latest(&inner).unwrap().unwrap();
-                job.check(&reader);
-                let newest = *job.expected.keys().next_back().unwrap();
-                let at_least = match (stops, failed) {
-                    (true, Some(failed)) => failed.saturating_sub(1),
-                    (false, Some(0)) => 1,
-                    // Nothing came after it that could have held its changes.
-                    (false, Some(failed)) if failed == newest => newest - 1,
-                    _ => newest,
-                };
-                assert!(reader.checkpoint().0 >= at_least, "{fault:?} at {fail_at}");
-                // Whoever goes on from there can.
-                let options = options(incremental, 1, "next");
-                let from = StartedFrom::Claimed(Arc::new(reader));
-                let mut storage = CheckpointStorage::open(&*inner, options, from).unwrap();
-                job.coordinator.count_from(storage.last());
-                let everything = job.everything();
-                storage.write(&*inner, &job.checkpoint(everything)).unwrap();
-                let reader = latest(&inner).unwrap().unwrap();
-                job.check(&reader);
-                let named: Vec<String> = reader.manifest().files.keys().cloned().collect();
-                assert_eq!(
-                    data_files(&*inner),
-                    named,
-                    "{fault:?} at {fail_at}, stops: {stops}"
-                );
-                if faulty.calls() <= fail_at {
-                    break;
-                }
-                // Every call of the first checkpoint, then some of each later one.
-                fail_at += if fail_at < 40 { 1 } else { 13 };
+        let mut fail_at = 0;
+        loop {
+            let (inner, mut job) = (memory_store(), Job::new(5));
+            // One good checkpoint first.
+            let mut storage = open(&*inner, incremental, 1).with_sizes(FEW_FILES);
+            storage.write(&*inner, &job.changed_checkpoint(30)).unwrap();
+            drop(storage);
+            let before = Arc::new(latest(&inner).unwrap().unwrap());
+            let faulty = FaultyBlobs::new(inner.clone(), fail_at, fault, stops);
+            let from = StartedFrom::Claimed(before);
+            let failed = run_with_fault(&mut job, &faulty, incremental, from, !stops);
+            let reader = latest(&inner).unwrap().unwrap();
+            job.check(&reader);
+            let newest = *job.expected.keys().next_back().unwrap();
+            let at_least = match (stops, failed) {
+                (true, Some(failed)) => failed.saturating_sub(1),
+                (false, Some(0)) => 1,
+                // No other followed it.
+                (false, Some(failed)) if failed == newest => newest - 1,
+                _ => newest,
+            };
+            assert!(reader.checkpoint().0 >= at_least, "{fault:?} at {fail_at}");
+            // Whoever goes on from there can.
+            let options = options(incremental, 1, "next");
+            let from = StartedFrom::Claimed(Arc::new(reader));
+            let mut storage = CheckpointStorage::open(&*inner, options, from).unwrap();
+            job.coordinator.count_from(storage.last());
+            let everything = job.everything();
+            storage.write(&*inner, &job.checkpoint(everything)).unwrap();
+            let reader = latest(&inner).unwrap().unwrap();
+            job.check(&reader);
+            let named: Vec<String> = reader.manifest().files.keys().cloned().collect();
+            assert_eq!(
+                data_files(&*inner),
+                named,
+                "{fault:?} at {fail_at}, stops: {stops}"
+            );
+            if faulty.calls() <= fail_at {
+                break;
             }
-            assert!(fail_at > 30, "{fail_at}");
+            fail_at += 1;
         }
+        assert!(fail_at > 30, "{fail_at}");
     }
 }
 
@@ -531,7 +535,7 @@ fn a_truncated_or_changed_file_is_noticed_and_the_checkpoint_before_is_used() {
         damage(&blob.path, None);
         damage(&blob.path, Some(whole.slice(..whole.len() - 1)));
         damage(&blob.path, Some(whole.slice(..0)));
-        for at in (0..whole.len()).step_by(7) {
+        for at in (0..whole.len()).step_by(23) {
             let mut flipped = whole.to_vec();
             flipped[at] ^= 1;
             damage(&blob.path, Some(Bytes::from(flipped)));

@@ -255,7 +255,12 @@ fn the_names_are_these() {
     assert_eq!(names, GOLDEN_NAMES);
 }
 
-const GOLDEN_NAMES: [&str; 4] = ["?", "?", "?", "?"];
+const GOLDEN_NAMES: [&str; 4] = [
+    "group-aggregate-9edee25ab8188258",
+    "source-ed5efddc66118fb4",
+    "sink-66bcf7c1a3edfaa6",
+    "join-9173e5174bca8c48",
+];
 
 #[test]
 fn states_of_aggregates_are_named_by_what_they_compute_in_terms_of_tables() {
