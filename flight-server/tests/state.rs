@@ -169,7 +169,7 @@ fn mistakes_list_what_there_is() {
     );
     let nothing = refused(&["state", "ls", directory.path().to_str().unwrap()]);
     assert!(
-        nothing.contains("neither a savepoint nor a checkpoint"),
+        nothing.contains("no complete checkpoint"),
         "{nothing}"
     );
 }
