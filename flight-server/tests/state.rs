@@ -168,8 +168,5 @@ fn mistakes_list_what_there_is() {
         "{table}"
     );
     let nothing = refused(&["state", "ls", directory.path().to_str().unwrap()]);
-    assert!(
-        nothing.contains("no complete checkpoint"),
-        "{nothing}"
-    );
+    assert!(nothing.contains("no complete checkpoint"), "{nothing}");
 }

@@ -176,10 +176,7 @@ fn a_checkpoint_of_another_job_is_refused() {
         .err()
         .expect("refused");
     assert_eq!(error.kind(), ErrorKind::User);
-    assert!(
-        error.to_string().contains("cannot take up"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cannot take up"), "{error}");
 }
 
 #[test]

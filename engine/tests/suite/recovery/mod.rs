@@ -537,10 +537,7 @@ fn state_that_no_operator_takes_up_is_refused_unless_it_may_be_dropped() {
     ));
     let refused = deploy(&stage, plain, &options).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::User);
-    assert!(
-        refused.to_string().contains("cannot take up"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("cannot take up"), "{refused}");
     options.push((
         "execution.state-recovery.ignore-unclaimed-state",
         "true".to_string(),
