@@ -132,7 +132,8 @@ fn a_job_that_fails_starts_again_and_writes_each_row_once() {
     assert_eq!(outcome.unwrap(), JobOutcome::Finished);
     assert_eq!(stage.committed(), sums(2000));
     assert_eq!(stage.troubles(), 0);
-    assert_eq!(restarts, 5);
+    // A commit that fails is tried again with the next checkpoint: no restart.
+    assert_eq!(restarts, 4);
     assert_eq!(status.overview().state, JobState::Finished);
     let events = events.lock().unwrap();
     let failures: Vec<String> = events
@@ -483,7 +484,10 @@ fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used() {
         .unwrap()
         .map(|entry| entry.unwrap().path());
     let largest = largest
-        .filter(|path| path.extension().is_some_and(|ending| ending == "arrow"))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("data"))
+        })
         .max_by_key(|path| path.metadata().unwrap().len())
         .unwrap();
     let length = largest.metadata().unwrap().len();
@@ -512,7 +516,7 @@ fn a_checkpoint_is_deleted_by_the_job_that_claims_it_and_by_no_other() {
         let number = checkpoints(directory.path())[0];
         let claimed = directory.path().join(format!("checkpoints/chk-{number}"));
         let mut options = options(directory.path());
-        options[1].1 = path(directory.path(), "others");
+        options[2].1 = path(directory.path(), "others");
         options.push((
             "execution.state-recovery.path",
             path(directory.path(), "checkpoints"),
@@ -546,5 +550,5 @@ fn state_that_no_operator_takes_up_is_refused_unless_it_may_be_dropped() {
     job.cancel_flag().store(true, Ordering::SeqCst);
     job.run(&mut |_, _| {}).unwrap();
     let started = events.lock().unwrap()[0].to_string();
-    assert!(started.contains("state is dropped of"), "{started}");
+    assert!(started.contains("dropped "), "{started}");
 }
