@@ -184,7 +184,7 @@ impl TieredOperator {
         match action {
             Action::Batch(input, batch) => {
                 self.put_back_for(ctx, input, &batch)?;
-                self.rows_since_check += batch.num_rows();
+                self.rows_since_check = self.rows_since_check.saturating_add(batch.num_rows());
                 self.inner.process_batch(ctx, input, batch, out)
             }
             Action::Watermark(watermark) => {
