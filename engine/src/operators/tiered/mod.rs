@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::changes::Changes;
 use self::residents::Residents;
@@ -64,7 +65,6 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         parts: Parts {
             directory: options.directory,
             name: options.name,
-            next: 0,
             written: Vec::new(),
         },
         actions: VecDeque::new(),
@@ -104,9 +104,12 @@ struct Lower {
 struct Parts {
     directory: PathBuf,
     name: String,
-    next: u64,
     written: Vec<StatePart>,
 }
+
+/// Numbers the files of parts. One for the process: a part of an attempt that failed may be held until after the next attempt has begun,
+/// and its file goes with it.
+static NEXT_PART: AtomicU64 = AtomicU64::new(1);
 
 impl Parts {
     fn write(&mut self, snapshot: &StateSnapshot) -> Result<StatePart> {
@@ -116,9 +119,9 @@ impl Parts {
                 self.directory.display()
             ))
         })?;
-        self.next += 1;
+        let number = NEXT_PART.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
-        let file = format!("{}-{process}-{:x}.part", self.name, self.next);
+        let file = format!("{}-{process}-{number:x}.part", self.name);
         StatePart::write(self.directory.join(file), snapshot)
     }
 }
