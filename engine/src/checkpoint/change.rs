@@ -56,15 +56,13 @@ impl KeySpan {
         }
     }
 
-    /// In which of the `count` equal spans a hash of this one lies.
-    pub(super) fn share_of(self, hash: u64, count: usize) -> usize {
-        let upper = (hash >> 32) - self.first as u64;
-        let guess = (upper as u128 * count as u128 / self.width() as u128) as usize;
-        let next = (guess + 1).min(count - 1);
-        if self.share(next, count).contains(hash) {
-            return next;
+    /// Tells in which of `count` equal spans hashes of this one lie.
+    pub(super) fn shares(self, count: usize) -> Shares {
+        Shares {
+            first: self.first as u64,
+            scale: ((count as u128) << 32).div_euclid(self.width() as u128) as u64,
+            starts: (1..count).map(|at| self.share(at, count).first).collect(),
         }
-        guess
     }
 
     /// How many values there are.
@@ -83,6 +81,34 @@ impl KeySpan {
 
     pub(super) fn covers(self, other: KeySpan) -> bool {
         self.first <= other.first && other.last <= self.last
+    }
+}
+
+/// The equal spans of a span; see [`KeySpan::shares`].
+pub(super) struct Shares {
+    first: u64,
+    /// How many spans a value is wide, in parts of 2^32, rounded down.
+    scale: u64,
+    /// Where all but the first begin.
+    starts: Vec<u32>,
+}
+
+impl Shares {
+    /// The number of the span in which a hash lies.
+    #[inline]
+    pub(super) fn of(&self, hash: u64) -> usize {
+        let upper = hash >> 32;
+        // Never too high, and hardly ever too low by more than one.
+        let offset = (upper - self.first) as u128;
+        let mut share = ((offset * self.scale as u128) >> 32) as usize;
+        while self
+            .starts
+            .get(share)
+            .is_some_and(|next| u64::from(*next) <= upper)
+        {
+            share += 1;
+        }
+        share
     }
 }
 
@@ -328,9 +354,19 @@ mod tests {
             let shares: Vec<_> = (0..count).map(|at| KeySpan::ALL.share(at, count)).collect();
             assert_eq!(joined(shares.clone()), [KeySpan::ALL]);
             assert!(shares.windows(2).all(|two| !two[0].overlaps(two[1])));
-            for (at, share) in shares.iter().enumerate() {
-                for upper in [share.first, share.last] {
-                    assert_eq!(KeySpan::ALL.share_of((upper as u64) << 32, count), at);
+        }
+        let narrow = KeySpan {
+            first: 1000,
+            last: 5000,
+        };
+        for span in [KeySpan::ALL, narrow] {
+            for count in [1, 2, 3, 1000] {
+                let shares = span.shares(count);
+                for at in 0..count {
+                    let share = span.share(at, count);
+                    for upper in [share.first, share.last] {
+                        assert_eq!(shares.of((upper as u64) << 32), at);
+                    }
                 }
             }
         }

@@ -81,10 +81,12 @@ struct Dealt<'a> {
 impl<'a> Dealt<'a> {
     fn new(batches: &'a [RecordBatch], bounds: KeySpan, buckets: usize) -> Self {
         let mut starts = vec![0; buckets + 1];
-        let mut places = Vec::new();
+        let shares = bounds.shares(buckets);
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        let mut places = Vec::with_capacity(rows);
         for (number, batch) in batches.iter().enumerate() {
             for (row, hash) in key_hashes_of(batch).iter().enumerate() {
-                let bucket = bounds.share_of(*hash, buckets);
+                let bucket = shares.of(*hash);
                 starts[bucket + 1] += 1;
                 places.push((bucket as u32, number as u32, row as u32));
             }
