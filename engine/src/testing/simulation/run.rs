@@ -101,6 +101,8 @@ pub(super) struct Run<'w> {
     quiet_steps: u64,
 }
 
+/// So many checkpoints a run has, but for the last one.
+const MOST_CHECKPOINTS: u64 = 30;
 /// More steps than any run of so few rows takes.
 const MOST_STEPS: u64 = 400_000;
 
@@ -431,7 +433,9 @@ impl<'w> Run<'w> {
     }
 
     fn trigger(&mut self) {
-        let may = !self.vault.is_writing() && !self.ends;
+        // With one upon the other many tasks would never come to rest.
+        let taken = self.happened.checkpoints + self.happened.failed_checkpoints;
+        let may = !self.vault.is_writing() && !self.ends && taken < MOST_CHECKPOINTS;
         if !may || !self.random.random_bool(self.weights.checkpoint) {
             return;
         }
