@@ -24,6 +24,8 @@ pub enum Bug {
     CommitTooEarly,
     /// The test sink writes a transaction again that is committed again.
     CommitRepeats,
+    /// A sink does not take back what a damaged checkpoint had committed.
+    NotTakenBack,
     /// Bundles are not flushed before a barrier.
     BundleNotFlushed,
     /// An instance takes up the key groups of its range but the first.
@@ -48,7 +50,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 19] = [
+    pub const ALL: [Bug; 20] = [
         Bug::BarrierOvertaken,
         Bug::WatermarkForgotten,
         Bug::SourceWatermarkForgotten,
@@ -58,6 +60,7 @@ impl Bug {
         Bug::PreparedForgotten,
         Bug::CommitTooEarly,
         Bug::CommitRepeats,
+        Bug::NotTakenBack,
         Bug::BundleNotFlushed,
         Bug::KeyGroupLost,
         Bug::KeyGroupDoubled,
