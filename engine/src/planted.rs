@@ -46,6 +46,8 @@ pub enum Bug {
     TombstoneForgotten,
     /// What a checkpoint that failed held is not in the next one.
     FailedChangesLost,
+    /// A group that is to be copied for a snapshot is not copied before a row behind the barrier changes it.
+    FrozenChanged,
 }
 
 impl Bug {
@@ -71,6 +73,7 @@ impl Bug {
         Bug::ChangeForgotten,
         Bug::TombstoneForgotten,
         Bug::FailedChangesLost,
+        Bug::FrozenChanged,
     ];
 }
 
