@@ -24,6 +24,8 @@ pub enum Bug {
     CommitTooEarly,
     /// The test sink writes a transaction again that is committed again.
     CommitRepeats,
+    /// A sink does not take back what a damaged checkpoint had committed.
+    NotTakenBack,
     /// Bundles are not flushed before a barrier.
     BundleNotFlushed,
     /// An instance takes up the key groups of its range but the first.
@@ -60,6 +62,7 @@ impl Bug {
         Bug::PreparedForgotten,
         Bug::CommitTooEarly,
         Bug::CommitRepeats,
+        Bug::NotTakenBack,
         Bug::BundleNotFlushed,
         Bug::KeyGroupLost,
         Bug::KeyGroupDoubled,

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::change::KeySpan;
-use super::manifest::{MANIFEST, Manifest, OperatorManifest, Piece};
+use super::damage::{Damage, Remains, Verified};
+use super::manifest::{MANIFEST, Manifest, ManifestFault, OperatorManifest, Piece};
+use super::newest::{Newest, newest_whole};
 use super::segment::{DataSource, SegmentsReader};
 use super::{JobSnapshot, OperatorFacts, PlanFacts, SnapshotReader, TableFacts};
 use crate::blobs::{BlobStore, open_blobs};
@@ -25,7 +27,6 @@ pub struct CheckpointReader {
     source: DataSource,
     manifest: Manifest,
     location: String,
-    warnings: Vec<String>,
 }
 
 /// The directory of checkpoints and the number in a path `<directory>/chk-<id>`.
@@ -60,21 +61,35 @@ pub(super) fn complete_checkpoints(blobs: &dyn BlobStore) -> Result<Vec<u64>> {
 
 impl CheckpointReader {
     /// Opens a checkpoint, for a job with `max_parallelism` key groups where that is known, and verifies it. `path` (local, or any URL of an object store) is its
-    /// directory `chk-<id>`, or the directory above for the newest one that is whole: one that is damaged gives a
-    /// warning there, and an error where it is named itself.
+    /// directory `chk-<id>`, or the directory above for the newest one that is whole.
     pub fn open(path: &str, max_parallelism: impl Into<Option<u16>>) -> Result<Self> {
-        let max_parallelism = max_parallelism.into();
-        if let Some((directory, id)) = split_path(path) {
-            return Self::named(open_blobs(directory)?, CheckpointId(id), max_parallelism);
-        }
-        let blobs = open_blobs(path)?;
-        if blobs.get(MANIFEST)?.is_some() {
-            return Self::verified(blobs, "", max_parallelism)?.map_err(Damage::into_error);
-        }
-        Self::latest(blobs, max_parallelism)?.ok_or_else(|| {
+        let found = Self::newest_at(path, max_parallelism)?;
+        found.whole(&format!("in {path}"))?.ok_or_else(|| {
             Error::user(format!("there is no complete checkpoint in {path}"))
                 .hint("'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it")
         })
+    }
+
+    /// As [`CheckpointReader::open`], with those that were passed over. Errors: what is named itself is damaged.
+    pub fn newest_at(path: &str, max_parallelism: impl Into<Option<u16>>) -> Result<Newest<Self>> {
+        let max_parallelism = max_parallelism.into();
+        match Self::at(path, max_parallelism)? {
+            Some(named) => Ok(Newest::only(named.map_err(Damage::into_error)?)),
+            None => Self::latest(open_blobs(path)?, max_parallelism),
+        }
+    }
+
+    /// The checkpoint whose directory `path` is, or what is wrong with it; `None` where it is another directory.
+    pub fn at(path: &str, max_parallelism: Option<u16>) -> Result<Option<Verified<Self>>> {
+        if let Some((directory, id)) = split_path(path) {
+            let blobs = open_blobs(directory)?;
+            return Self::verified(blobs, &format!("chk-{id}/"), max_parallelism).map(Some);
+        }
+        let blobs = open_blobs(path)?;
+        match blobs.get(MANIFEST)? {
+            Some(_) => Self::verified(blobs, "", max_parallelism).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// One checkpoint of a directory of checkpoints.
@@ -87,39 +102,20 @@ impl CheckpointReader {
         Self::verified(blobs, &directory, max_parallelism)?.map_err(Damage::into_error)
     }
 
-    /// The newest checkpoint of a directory of checkpoints that is complete and undamaged; `None` where there is none at all.
-    pub fn latest(blobs: Arc<dyn BlobStore>, max_parallelism: Option<u16>) -> Result<Option<Self>> {
-        let mut warnings = Vec::new();
-        for id in complete_checkpoints(&*blobs)? {
-            let directory = format!("chk-{id}/");
-            match Self::verified(blobs.clone(), &directory, max_parallelism)? {
-                Ok(mut reader) => {
-                    reader.warnings = warnings;
-                    return Ok(Some(reader));
-                }
-                Err(damage) => warnings.push(format!(
-                    "checkpoint {id} is not restored: {}; the one before it is used",
-                    damage.0
-                )),
-            }
-        }
-        match warnings.first() {
-            None => Ok(None),
-            Some(_) => Err(Error::external(format!(
-                "no checkpoint in {} is whole: {}",
-                blobs.location(),
-                warnings.join("; ")
-            ))
-            .hint("restore a savepoint, or start without 'execution.state-recovery.path'")),
-        }
+    /// The newest checkpoint of a directory of checkpoints that is complete and undamaged.
+    pub fn latest(blobs: Arc<dyn BlobStore>, max_parallelism: Option<u16>) -> Result<Newest<Self>> {
+        let complete = complete_checkpoints(&*blobs)?;
+        newest_whole(complete.into_iter().map(CheckpointId), |id| {
+            Self::verified(blobs.clone(), &format!("chk-{id}/"), max_parallelism)
+        })
     }
 
-    /// The outer error: the store cannot be asked, or the checkpoint is not for this job. The inner one: it is damaged.
-    fn verified(
+    /// Errors: the store cannot be asked, or the checkpoint is not for this job.
+    pub(crate) fn verified(
         blobs: Arc<dyn BlobStore>,
         directory: &str,
         max_parallelism: Option<u16>,
-    ) -> Result<Result<Self, Damage>> {
+    ) -> Result<Verified<Self>> {
         let path = format!("{directory}{MANIFEST}");
         let root = blobs.location();
         let location = format!(
@@ -130,29 +126,32 @@ impl CheckpointReader {
         let file = format!("{}/{path}", blobs.location());
         let Some(text) = blobs.get(&path)? else {
             let missing = format!("{file} is not there: the checkpoint is not complete");
-            return Ok(Err(Damage(missing)));
+            return Ok(Err(Damage::of_checkpoint(missing)));
+        };
+        let mut source = DataSource {
+            blobs,
+            own: directory.to_string(),
+            moved_to: directory.to_string(),
         };
         let manifest = match Manifest::from_json(&text) {
             Ok(manifest) => manifest,
-            Err(super::manifest::ManifestFault::Damaged(what)) => {
-                return Ok(Err(Damage(format!("{file} is damaged: it {what}"))));
+            Err(ManifestFault::Damaged(what)) => {
+                let damage = Damage::of_checkpoint(format!("{file} is damaged: it {what}"));
+                let left = Remains::of_damaged_manifest(source, &text);
+                return Ok(Err(damage.with_remains(left)));
             }
             Err(other) => return Err(other.into_error(&file)),
         };
         check_max_parallelism(&manifest, &file, max_parallelism)?;
-        let source = DataSource {
-            blobs,
-            own: format!("chk-{}/", manifest.checkpoint),
-            moved_to: directory.to_string(),
-        };
+        source.own = format!("chk-{}/", manifest.checkpoint);
         if let Some(damage) = verify(&source, &manifest)? {
-            return Ok(Err(damage));
+            let left = Remains::of_manifest(source, &manifest);
+            return Ok(Err(damage.with_remains(left)));
         }
         Ok(Ok(CheckpointReader {
             source,
             manifest,
             location: location.trim_end_matches('/').to_string(),
-            warnings: Vec::new(),
         }))
     }
 
@@ -169,11 +168,6 @@ impl CheckpointReader {
     /// What its files say.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
-    }
-
-    /// What somebody should know who restores from it: newer checkpoints that are damaged.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
     }
 
     /// All of it, in memory.
@@ -331,17 +325,6 @@ impl SnapshotReader for CheckpointReader {
     }
 }
 
-/// What is wrong with a checkpoint, and with which file.
-#[derive(Debug)]
-struct Damage(String);
-
-impl Damage {
-    fn into_error(self) -> Error {
-        Error::external(self.0)
-            .hint("restore an older checkpoint: name the directory above for the newest one that is whole")
-    }
-}
-
 fn check_max_parallelism(
     manifest: &Manifest,
     file: &str,
@@ -376,7 +359,7 @@ fn verify(source: &DataSource, manifest: &Manifest) -> Result<Option<Damage>> {
             Some(_) => None,
         };
         if damage.is_some() {
-            return Ok(damage.map(Damage));
+            return Ok(damage.map(Damage::of_checkpoint));
         }
     }
     for (file, mut pieces) in pieces {
@@ -384,7 +367,7 @@ fn verify(source: &DataSource, manifest: &Manifest) -> Result<Option<Damage>> {
         let path = source.path(file);
         let length = manifest.files.get(file).copied().unwrap_or(0);
         if let Some(piece) = first_damaged(&*source.blobs, &path, length, &pieces)? {
-            return Ok(Some(Damage(format!(
+            return Ok(Some(Damage::of_checkpoint(format!(
                 "{}/{path} is damaged: its bytes {} to {} are not those that were written",
                 source.blobs.location(),
                 piece.offset,

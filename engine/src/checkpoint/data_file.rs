@@ -214,17 +214,27 @@ impl Write for PieceWriter<'_, '_> {
 
 /// Reads a piece at `path`, and compares it with what the manifest says of it.
 pub(super) fn read_piece(blobs: &dyn BlobStore, path: &str, piece: &Piece) -> Result<Bytes> {
-    let bytes = blobs.get_range(path, piece.offset, piece.bytes)?;
-    if bytes.len() as u64 != piece.bytes || format!("{:016x}", xxh3_64(&bytes)) != piece.checksum {
-        return Err(Error::external(format!(
+    piece_bytes(blobs, path, piece)?.ok_or_else(|| {
+        Error::external(format!(
             "{}/{path} is damaged: its bytes {} to {} are not those that were written",
             blobs.location(),
             piece.offset,
             piece.end()
         ))
-        .hint("restore an older checkpoint"));
-    }
-    Ok(bytes)
+        .hint("restore an older checkpoint")
+    })
+}
+
+/// The bytes of a piece; `None` where they are not those that were written.
+pub(super) fn piece_bytes(
+    blobs: &dyn BlobStore,
+    path: &str,
+    piece: &Piece,
+) -> Result<Option<Bytes>> {
+    let bytes = blobs.get_range(path, piece.offset, piece.bytes)?;
+    let is_whole =
+        bytes.len() as u64 == piece.bytes && format!("{:016x}", xxh3_64(&bytes)) == piece.checksum;
+    Ok(is_whole.then_some(bytes))
 }
 
 /// The batches of a table. They share the memory of `bytes`.

@@ -145,7 +145,7 @@ pub fn sql_type(data_type: &DataType) -> Result<LogicalType> {
             precision: *precision,
             scale: (*scale).max(0) as u8,
         },
-        DataType::Binary | DataType::FixedSizeBinary(_) => TypeRoot::BYTES,
+        DataType::Binary | DataType::LargeBinary | DataType::FixedSizeBinary(_) => TypeRoot::BYTES,
         DataType::Date32 => TypeRoot::Date,
         DataType::Time32(_) => TypeRoot::Time(3),
         DataType::Timestamp(unit, None) => TypeRoot::Timestamp(precision(unit)),

@@ -15,7 +15,8 @@ use crate::stream::CheckpointId;
 /// The name of the file in the checkpoint's directory.
 pub(super) const MANIFEST: &str = "manifest.json";
 
-const VERSION: u64 = 2;
+/// The version of the layout that this build writes and reads.
+pub const VERSION: u64 = 2;
 const NO_CHECKSUM: &str = "0000000000000000";
 const CHECKSUM_KEY: &str = "\"checksum\": \"";
 
@@ -216,6 +217,37 @@ impl ManifestFault {
     }
 }
 
+/// The operator-scope tables that the text of a damaged manifest still names, by operator and table.
+///
+/// It is read line by line, as [`Manifest::to_json`] writes it: what stands four columns in is an operator, what stands eight columns in
+/// a table of one.
+pub(super) fn pieces_in_damaged(text: &[u8]) -> BTreeMap<(String, String), Piece> {
+    let mut pieces = BTreeMap::new();
+    let (mut uid, mut at) = (None, 0);
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let opens = |indent: usize| opened_name(line, indent);
+        if let Some(name) = opens(4) {
+            uid = Some(name);
+        } else if let (Some(uid), Some(table)) = (&uid, opens(8)) {
+            let value = &text[at + line.iter().position(|byte| *byte == b'{').unwrap_or(0)..];
+            let mut values = serde_json::Deserializer::from_slice(value).into_iter();
+            if let Some(Ok(piece)) = values.next() {
+                pieces.insert((uid.clone(), table), piece);
+            }
+        }
+        at += line.len();
+    }
+    pieces
+}
+
+/// `name` in a line `"name": {` that begins behind so many spaces.
+fn opened_name(line: &[u8], indent: usize) -> Option<String> {
+    let line = std::str::from_utf8(line).ok()?;
+    let spaces = line.len() - line.trim_start_matches(' ').len();
+    let name = line.trim().strip_suffix(": {")?;
+    (spaces == indent).then(|| serde_json::from_str(name).ok())?
+}
+
 /// Whether the text has the checksum that it names; `None` where it names none.
 fn has_its_checksum(text: &[u8]) -> Option<bool> {
     let at = checksum_at(text)?;
@@ -254,10 +286,17 @@ mod tests {
         let text = manifest.to_json().unwrap();
         let read = Manifest::from_json(&text).unwrap();
         assert_eq!(read.operators, manifest.operators);
+        let table = || ("a".to_string(), "$time".to_string());
+        let piece = manifest.operators["a"].tables["$time"].clone();
+        let named = BTreeMap::from([(table(), piece)]);
+        assert_eq!(pieces_in_damaged(&text), named);
+        assert_eq!(pieces_in_damaged(&text[..text.len() - 1]), named);
         for at in 0..text.len() {
             let mut changed = text.clone();
             changed[at] ^= 1;
             assert!(Manifest::from_json(&changed).is_err(), "byte {at}");
+            let left = pieces_in_damaged(&changed);
+            assert!(left.len() <= 1, "byte {at}: {left:?}");
             assert!(Manifest::from_json(&text[..at]).is_err(), "{at} bytes");
         }
     }

@@ -9,11 +9,13 @@ mod change;
 mod checkpoint_reader;
 mod contents;
 mod coordinator;
+mod damage;
 mod data_file;
 mod facts;
 pub mod inspect;
 mod manifest;
 mod merge;
+mod newest;
 mod reader;
 pub mod savepoint;
 mod segment;
@@ -25,13 +27,17 @@ pub use change::KeySpan;
 pub use checkpoint_reader::CheckpointReader;
 pub use contents::{CheckpointContents, TaskState};
 pub use coordinator::CheckpointCoordinator;
+pub use damage::{Damage, Salvaged, Verified};
 pub use facts::{OperatorFacts, PlanFacts, TableFacts};
-pub use manifest::{Bucket, Manifest, OperatorManifest, Piece, Segment};
+pub use manifest::{
+    Bucket, Manifest, OperatorManifest, Piece, Segment, VERSION as MANIFEST_VERSION,
+};
 pub use merge::{MergePlan, Merged};
+pub use newest::{Newest, PassedOver, newest_whole};
 pub use reader::SnapshotReader;
 pub use savepoint::open_snapshot;
 pub use snapshot::JobSnapshot;
 pub use storage::{CheckpointStorage, StartedFrom, StorageOptions, WrittenCheckpoint};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -28,9 +28,10 @@
 //! - **A savepoint** is a checkpoint. Where the job stops with it, what it owes is committed then, by the last notification
 //!   (`CheckpointId(u64::MAX)`, behind which no commit that fails is tried again). Where the job goes on, nobody is told: a crash then goes back to a
 //!   checkpoint before the savepoint, so what the savepoint owes goes out with the next checkpoint, as in Flink.
-//! - **An older checkpoint** than the last one may be restored while its successors' output is committed already. That output stays, as in
-//!   Flink, and comes a second time: nothing that became visible is taken back. What the successors had only prepared is discarded,
-//!   so they cannot be restored any more.
+//! - **An older checkpoint** than the last one may be restored while its successors' output is committed already. Where somebody names it,
+//!   that output stays, as in Flink, and comes a second time. What the successors had only prepared is discarded, so they cannot be restored any
+//!   more. Where the engine itself goes back because the successors are *damaged*, nobody has chosen that: the sink is told what they had
+//!   committed, as far as it can be read, and takes it back if it can ([`Sink::take_back`]). Flink does not go back by itself, and fails.
 //!
 //! # How kinds of sinks fit
 //!
@@ -65,6 +66,14 @@ pub trait Sink: Send + Sync {
     /// a failure in the middle: those that were committed before must then change nothing, however long ago that was and
     /// whichever process did it. An error leaves the rest uncommitted; its kind says whether trying again may help.
     fn commit(&self, committables: &[Committable]) -> Result<()>;
+
+    /// Makes writes invisible that checkpoints had committed which are damaged: the job goes on from an older one and writes the same rows again.
+    /// They may also be prepared only, or taken back before. Called at a restore, behind [`Sink::commit`] of what the older checkpoint holds. Gives how many of
+    /// them are not visible any more; default: none, so that their rows come twice.
+    fn take_back(&self, committables: &[Committable]) -> Result<usize> {
+        let _ = committables;
+        Ok(0)
+    }
 
     /// Whether the rows must all pass through one subtask (terminal output).
     fn is_single(&self) -> bool {

@@ -91,6 +91,7 @@ pub use rank::{
     rank_operator,
 };
 pub use session_window::{SessionWindowAggregateOperator, SessionWindowTableFunctionOperator};
+pub(crate) use sink::{COMMITTABLES, COMMITTED_SINCE};
 pub use sink::{NotNullEnforcer, SinkOperator, SinkSpec, TypeLengthEnforcer};
 pub use sink_upsert_materializer::{
     OnConflict, SinkUpsertMaterializerOperator, SinkUpsertMaterializerSpec,

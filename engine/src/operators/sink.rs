@@ -17,7 +17,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Flow, InputIndex, Operator, Output, Subtask};
-use crate::connectors::{Sink, SinkWriter};
+use crate::connectors::{Committable, Sink, SinkWriter};
 use crate::error::{Error, ErrorKind, Result};
 use crate::planted::{Bug, is_planted};
 use crate::state::StateSnapshot;
@@ -31,7 +31,9 @@ use type_length::{LengthRule, enforce_lengths, length_rules};
 pub use type_length::TypeLengthEnforcer;
 
 /// The table of what was prepared.
-const COMMITTABLES: &str = "committables";
+pub(crate) const COMMITTABLES: &str = "committables";
+/// The same of checkpoints behind the restored one that are damaged, which never is in a snapshot: a restore adds it.
+pub(crate) const COMMITTED_SINCE: &str = "$committed-since";
 /// The last checkpoint for which something was prepared or could have been; a note, so that it does not keep a sink from being dropped.
 const LAST: &str = "$last";
 /// The notification behind which no other comes.
@@ -199,6 +201,23 @@ impl SinkOperator {
         Ok(())
     }
 
+    /// Takes back what damaged checkpoints have committed: its rows come again.
+    fn take_back(&self, ctx: &Context, since: &[Committable]) -> Result<()> {
+        if since.is_empty() || is_planted(Bug::NotTakenBack) {
+            return Ok(());
+        }
+        let taken = self.sink.take_back(since).map_err(|error| {
+            error.context("while taking back what a damaged checkpoint had committed")
+        })?;
+        if taken < since.len() {
+            ctx.metrics().warn(format!(
+                "of {} writes that a damaged checkpoint had committed a sink could take back {taken}: the rows of the others come a second time",
+                since.len()
+            ));
+        }
+        Ok(())
+    }
+
     /// A commit that failed may be tried again at the next checkpoint, in whose state what it owes is.
     fn tolerate(&mut self, ctx: &Context, checkpoint: CheckpointId, error: Error) -> Result<()> {
         self.failed_commits += 1;
@@ -301,11 +320,14 @@ impl Operator for SinkOperator {
             return Ok(());
         }
         let committables = prepared::from_batches(snapshot.batches(COMMITTABLES))?;
+        let mut since = prepared::from_batches(snapshot.batches(COMMITTED_SINCE))?;
+        since.retain(|committable| !committables.contains(committable));
         if !committables.is_empty() && !is_planted(Bug::CommitSkippedAtRestore) {
             self.sink
                 .commit(&committables)
                 .map_err(|error| error.context("while committing what the checkpoint holds"))?;
         }
+        self.take_back(ctx, &since)?;
         self.writer.discard_uncommitted()
     }
 

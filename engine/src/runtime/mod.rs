@@ -10,6 +10,7 @@ mod checkpoint_writer;
 mod checkpointing;
 mod checks;
 mod clock;
+mod committed_since;
 mod control;
 mod coordinator;
 mod deployment;
@@ -29,6 +30,8 @@ mod task;
 mod worker;
 
 pub use checkpoint_options::{CheckpointMode, CheckpointOptions, CheckpointRetention, JobEnd};
+pub(crate) use committed_since::CommittedSince;
+
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use control::{JobControl, JobRequest};
 pub use expected_operators::{expected_operators, explain_upgrade};

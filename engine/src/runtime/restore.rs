@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::committed_since::CommittedSince;
 use super::expected_operators::expected_operators;
 use super::graph::JobGraph;
 use crate::checkpoint::savepoint::SavepointReader;
 use crate::checkpoint::upgrade::{MigratingReader, UpgradeReport, plan_upgrade};
-use crate::checkpoint::{CheckpointReader, SnapshotReader};
+use crate::checkpoint::{CheckpointReader, Damage, Newest, SnapshotReader, Verified, newest_whole};
 use crate::config::SessionConfig;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::operators::COMMITTABLES;
 use crate::stream::CheckpointId;
 
 /// `execution.state-recovery.*`, and `--resume`.
@@ -62,21 +65,41 @@ pub(super) struct OpenSnapshot {
 }
 
 impl OpenSnapshot {
-    /// Opens the checkpoint or savepoint at a path: its directory, or a directory of checkpoints.
-    pub(super) fn open(path: &str, max_parallelism: u16) -> Result<Self> {
+    /// Opens the checkpoint or savepoint at a path: its directory, or a directory of checkpoints. Errors: what is named itself is damaged.
+    pub(super) fn newest_at(path: &str, max_parallelism: u16) -> Result<Newest<Self>> {
         if let Some(savepoint) = SavepointReader::open(path)? {
-            return Ok(OpenSnapshot {
-                path: path.to_string(),
-                reader: Arc::new(savepoint),
-                checkpoint: None,
-            });
+            return Ok(Newest::only(OpenSnapshot::savepoint(path, savepoint)));
         }
-        let checkpoint = Arc::new(CheckpointReader::open(path, max_parallelism)?);
-        Ok(OpenSnapshot {
+        let newest = CheckpointReader::newest_at(path, max_parallelism)?;
+        Ok(newest.map(OpenSnapshot::checkpoint))
+    }
+
+    /// The checkpoint or savepoint whose directory a path is, or what is wrong with it.
+    fn verified(path: &str, max_parallelism: u16) -> Result<Verified<Self>> {
+        if let Some(savepoint) = SavepointReader::verified(path)? {
+            return Ok(savepoint.map(|savepoint| OpenSnapshot::savepoint(path, savepoint)));
+        }
+        Ok(match CheckpointReader::at(path, Some(max_parallelism))? {
+            Some(checkpoint) => checkpoint.map(OpenSnapshot::checkpoint),
+            None => Err(Damage::missing(path)),
+        })
+    }
+
+    fn savepoint(path: &str, savepoint: SavepointReader) -> Self {
+        OpenSnapshot {
+            path: path.to_string(),
+            reader: Arc::new(savepoint),
+            checkpoint: None,
+        }
+    }
+
+    fn checkpoint(checkpoint: CheckpointReader) -> Self {
+        let checkpoint = Arc::new(checkpoint);
+        OpenSnapshot {
             path: checkpoint.location().to_string(),
             reader: checkpoint.clone(),
             checkpoint: Some(checkpoint),
-        })
+        }
     }
 
     /// The state in the form in which the operators of a graph ask for it, and what becomes of it. Errors: state would be lost, and
@@ -122,28 +145,178 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A checkpoint that could not be read on the way to one that could.
+/// A checkpoint in whose place an older one is restored.
 pub(super) struct Unreadable {
     pub(super) checkpoint: CheckpointId,
     pub(super) error: Error,
 }
 
-/// The newest of these checkpoints that can be read. All before it are reported; where none can be, the first error is final.
+/// What is restored, and instead of what.
+pub(super) type Found = (Option<OpenSnapshot>, Vec<Unreadable>);
+
+/// What lies at the path that a job is told to start from.
+pub(super) fn named_snapshot(path: &str, max_parallelism: u16) -> Result<Found> {
+    let newest = patiently(&mut std::thread::sleep, || {
+        OpenSnapshot::newest_at(path, max_parallelism)
+    })?;
+    let found = restored_instead(newest, path)?;
+    if found.0.is_some() {
+        return Ok(found);
+    }
+    Err(Error::user(format!("there is no complete checkpoint in {path}")).hint(
+        "'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it",
+    ))
+}
+
+/// The newest of these checkpoints and savepoints of a job that is whole.
 pub(super) fn newest_readable(
-    mut candidates: Vec<(CheckpointId, String)>,
+    candidates: Vec<(CheckpointId, String)>,
     max_parallelism: u16,
-) -> Result<(Option<OpenSnapshot>, Vec<Unreadable>)> {
+) -> Result<Found> {
+    let open = |path: &str| OpenSnapshot::verified(path, max_parallelism);
+    let newest = newest_of(candidates, &mut std::thread::sleep, open)?;
+    restored_instead(newest, "of the job")
+}
+
+fn newest_of<S>(
+    mut candidates: Vec<(CheckpointId, String)>,
+    pause: &mut dyn FnMut(Duration),
+    open: impl Fn(&str) -> Result<Verified<S>>,
+) -> Result<Newest<S>> {
     candidates.sort();
-    let mut unreadable: Vec<Unreadable> = Vec::new();
-    for (checkpoint, path) in candidates.into_iter().rev() {
-        match OpenSnapshot::open(&path, max_parallelism) {
-            Ok(snapshot) => return Ok((Some(snapshot), unreadable)),
-            Err(error) if error.kind() == crate::error::ErrorKind::User => return Err(error),
-            Err(error) => unreadable.push(Unreadable { checkpoint, error }),
+    let mut paths: Vec<String> = Vec::new();
+    let newest_first = candidates.into_iter().rev().map(|(checkpoint, path)| {
+        paths.push(path);
+        checkpoint
+    });
+    let newest_first: Vec<CheckpointId> = newest_first.collect();
+    let mut paths = paths.iter();
+    newest_whole(newest_first, |checkpoint| {
+        let path = paths.next().map_or("", String::as_str);
+        let opened = patiently(pause, || open(path));
+        opened.map_err(|error| {
+            error
+                .context(format!("while reading checkpoint {checkpoint}, which no older one may replace: it is not known to be damaged"))
+                .hint("once it can be read the job goes on from it; to give it up all the same, name an older one in 'execution.state-recovery.path': \
+                       what was committed since comes a second time then")
+        })
+    })
+}
+
+/// How long is waited before a store that failed is asked again.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_millis(1_500),
+];
+
+/// Asks a store again that fails for a reason that may pass.
+fn patiently<T>(pause: &mut dyn FnMut(Duration), mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+    for time in PAUSES {
+        match ask() {
+            Err(error) if matches!(error.kind(), ErrorKind::External | ErrorKind::Resource) => {
+                pause(time)
+            }
+            answer => return answer,
         }
     }
-    match unreadable.into_iter().next() {
-        Some(first) => Err(first.error),
-        None => Ok((None, Vec::new())),
+    ask()
+}
+
+/// The snapshot with what its damaged successors have committed since, which sinks take back. Errors: none is whole.
+fn restored_instead(newest: Newest<OpenSnapshot>, place: &str) -> Result<Found> {
+    let mut since = CommittedSince::default();
+    let mut unreadable = Vec::new();
+    for passed in &newest.passed_over {
+        let salvaged = patiently(&mut std::thread::sleep, || {
+            passed.damage.salvage(COMMITTABLES)
+        })?;
+        let is_known = salvaged.is_complete;
+        since.add(salvaged);
+        let error = Error::external(passed.damage.to_string());
+        unreadable.push(Unreadable {
+            checkpoint: passed.checkpoint,
+            error: match is_known {
+                true => error,
+                false => error.context("what sinks have committed with it cannot be read, either: those rows come a second time"),
+            },
+        });
+    }
+    let snapshot = newest.whole(place)?.map(|snapshot| OpenSnapshot {
+        reader: since.beside(snapshot.reader),
+        ..snapshot
+    });
+    Ok((snapshot, unreadable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blobs::BlobStore;
+    use crate::checkpoint::tests::faulty_blobs::{Fault, FaultyBlobs};
+    use crate::checkpoint::tests::store_of_two;
+
+    /// The newest of the checkpoints 1 and 2 of a store, and how long was waited for it.
+    fn newest_in(blobs: Arc<dyn BlobStore>) -> (Result<Newest<CheckpointReader>>, Vec<Duration>) {
+        let candidates = [1, 2].map(|id| (CheckpointId(id), format!("chk-{id}/")));
+        let mut pauses = Vec::new();
+        let newest = newest_of(
+            candidates.to_vec(),
+            &mut |time| pauses.push(time),
+            |directory| CheckpointReader::verified(blobs.clone(), directory, Some(128)),
+        );
+        (newest, pauses)
+    }
+
+    fn failing(blobs: &Arc<dyn BlobStore>, from: u64, stops: bool) -> Arc<dyn BlobStore> {
+        let blobs = blobs.clone();
+        Arc::new(FaultyBlobs::new(blobs, from, Fault::Refused, stops))
+    }
+
+    #[test]
+    fn a_store_that_fails_once_is_asked_again() {
+        let (newest, pauses) = newest_in(failing(&store_of_two(), 1, false));
+        assert_eq!(newest.unwrap().snapshot.unwrap().checkpoint().0, 2);
+        assert_eq!(pauses, PAUSES[..1]);
+    }
+
+    #[test]
+    fn where_a_store_does_not_answer_no_older_checkpoint_is_taken() {
+        for from in 0..4 {
+            let (newest, pauses) = newest_in(failing(&store_of_two(), from, true));
+            let error = newest.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::External);
+            let text = error.to_string();
+            assert!(text.contains("the store failed at call"), "{text}");
+            assert!(text.contains("while reading checkpoint 2"), "{text}");
+            assert_eq!(pauses, PAUSES);
+        }
+    }
+
+    #[test]
+    fn a_damaged_checkpoint_is_passed_over_at_once() {
+        let blobs = store_of_two();
+        let path = "chk-2/manifest.json";
+        let whole = blobs.get(path).unwrap().unwrap();
+        blobs.put(path, whole.slice(..whole.len() - 1)).unwrap();
+        let (newest, pauses) = newest_in(blobs.clone());
+        let newest = newest.unwrap();
+        assert_eq!(newest.snapshot.unwrap().checkpoint().0, 1);
+        assert_eq!(newest.passed_over[0].checkpoint.0, 2);
+        assert_eq!(pauses, []);
+        // The one before is not taken in its place for any other reason.
+        let (newest, _) = newest_in(failing(&blobs, 1, true));
+        let text = newest.unwrap_err().to_string();
+        assert!(text.contains("while reading checkpoint 1"), "{text}");
+    }
+
+    #[test]
+    fn a_checkpoint_of_another_version_is_nothing_to_pass_over() {
+        let blobs = store_of_two();
+        let text = bytes::Bytes::from_static(b"{\"version\": 1}");
+        blobs.put("chk-2/manifest.json", text).unwrap();
+        let (newest, pauses) = newest_in(blobs);
+        assert_eq!(newest.unwrap_err().kind(), ErrorKind::User);
+        assert_eq!(pauses, []);
     }
 }

@@ -17,7 +17,9 @@ use super::graph::JobGraph;
 use super::job::{Job, JobFailure, JobOptions, JobOutcome, Start};
 use super::metrics::{JobMetrics, Progress};
 use super::restart_strategy::Restarts;
-use super::restore::{ClaimMode, OpenSnapshot, Origin, newest_readable};
+use super::restore::{
+    ClaimMode, Found, OpenSnapshot, Origin, Unreadable, named_snapshot, newest_readable,
+};
 use super::status::{JobId, JobState, JobStatus};
 use super::worker::caught;
 use crate::blobs::{BlobStore, open_blobs};
@@ -34,7 +36,7 @@ pub type GraphFactory = Box<dyn Fn() -> Result<JobGraph> + Send + Sync>;
 pub enum JobEvent {
     /// It runs.
     Started(Started),
-    /// A checkpoint cannot be read; an older one is tried.
+    /// A checkpoint is damaged; an older one is restored in its place.
     Unreadable {
         /// Which one.
         checkpoint: CheckpointId,
@@ -80,7 +82,7 @@ impl fmt::Display for JobEvent {
             JobEvent::Started(started) => started.fmt(f),
             JobEvent::Unreadable { checkpoint, error } => write!(
                 f,
-                "checkpoint {checkpoint} cannot be restored: {error}\ntrying the one before it; what sinks have committed since then is written again"
+                "checkpoint {checkpoint} cannot be restored: {error}\nthe one before it is used; what sinks have committed since then is taken back, where that can be done, and written again"
             ),
             JobEvent::Failed { error, restart_in } => {
                 write!(
@@ -94,6 +96,12 @@ impl fmt::Display for JobEvent {
                 write_origin(f, origin.as_ref())
             }
         }
+    }
+}
+
+impl From<Unreadable> for JobEvent {
+    fn from(Unreadable { checkpoint, error }: Unreadable) -> Self {
+        JobEvent::Unreadable { checkpoint, error }
     }
 }
 
@@ -170,7 +178,8 @@ impl Supervisor {
         let mut events = Vec::new();
         let max_parallelism = first_graph.max_parallelism;
         let present = present_checkpoints(&options)?;
-        let snapshot = first_snapshot(&options, &present, max_parallelism, &mut events)?;
+        let (snapshot, unreadable) = first_snapshot(&options, &present, max_parallelism)?;
+        events.extend(unreadable.into_iter().map(JobEvent::from));
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&first_graph));
         let (snapshot, upgrade) = snapshot.transpose()?.unzip();
         let origin = snapshot.as_ref().map(OpenSnapshot::origin);
@@ -414,10 +423,7 @@ impl Redeployment {
         }
         let (snapshot, unreadable) = newest_readable(candidates, graph.max_parallelism)?;
         for checkpoint in unreadable {
-            listener(&JobEvent::Unreadable {
-                checkpoint: checkpoint.checkpoint,
-                error: checkpoint.error,
-            });
+            listener(&checkpoint.into());
         }
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&graph));
         let snapshot = snapshot.transpose()?.map(|(snapshot, _)| snapshot);
@@ -525,26 +531,17 @@ fn first_snapshot(
     options: &JobOptions,
     present: &PresentCheckpoints,
     max_parallelism: u16,
-    events: &mut Vec<JobEvent>,
-) -> Result<Option<OpenSnapshot>> {
+) -> Result<Found> {
     let restore = &options.restore;
     if restore.resume && options.checkpoints.directory.is_none() {
         return Err(Error::user("there is nothing to resume from: 'execution.checkpointing.dir' is not set")
             .hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints' and 'execution.checkpointing.interval' = '10 s'"));
     }
     if restore.resume && !present.complete.is_empty() {
-        let (snapshot, unreadable) = newest_readable(present.complete.clone(), max_parallelism)?;
-        events.extend(
-            unreadable
-                .into_iter()
-                .map(|checkpoint| JobEvent::Unreadable {
-                    checkpoint: checkpoint.checkpoint,
-                    error: checkpoint.error,
-                }),
-        );
-        return Ok(snapshot);
+        return newest_readable(present.complete.clone(), max_parallelism);
     }
-    let path = restore.path.as_deref();
-    path.map(|path| OpenSnapshot::open(path, max_parallelism))
-        .transpose()
+    match &restore.path {
+        Some(path) => named_snapshot(path, max_parallelism),
+        None => Ok((None, Vec::new())),
+    }
 }

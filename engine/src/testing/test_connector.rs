@@ -805,6 +805,18 @@ impl Sink for TestSink {
         }
         Ok(())
     }
+
+    fn take_back(&self, committables: &[Committable]) -> Result<usize> {
+        for transaction in committables.iter().filter_map(|one| one.note.as_u64()) {
+            self.bench.live()?;
+            self.with(|written| {
+                written.committed.remove(&transaction);
+                written.prepared.remove(&transaction);
+            });
+            self.bench.live()?;
+        }
+        Ok(committables.len())
+    }
 }
 
 impl Written {

@@ -89,6 +89,7 @@ impl Sums {
         sum.rescales += one.rescales;
         sum.checkpoints += one.checkpoints;
         sum.failed_checkpoints += one.failed_checkpoints;
+        sum.damaged += one.damaged;
         sum.retained += one.retained;
         sum.overtaken += one.overtaken;
         sum.rows += one.rows;
@@ -128,6 +129,7 @@ fn check_share(share: u64) {
         rescales,
         checkpoints,
         failed_checkpoints,
+        damaged,
         retained,
         ..
     } = sums.happened;
@@ -140,7 +142,7 @@ fn check_share(share: u64) {
         "{sums:?}"
     );
     assert!(
-        deaths_during_restore > 5 && failed_checkpoints > 20,
+        deaths_during_restore > 5 && failed_checkpoints > 20 && damaged > 10,
         "{sums:?}"
     );
     assert!(sums.refused < 5, "{sums:?}");

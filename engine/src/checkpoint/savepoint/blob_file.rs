@@ -92,9 +92,13 @@ impl BlobFile {
     pub(super) fn checksum(&self) -> Result<Option<String>> {
         let mut hash = Xxh3::new();
         let mut offset = 0;
-        // One byte more is asked for at the end: a blob that is longer is not ours.
-        while offset <= self.bytes {
-            let length = (self.bytes + 1 - offset).min(PIECE_BYTES as u64);
+        while offset < self.bytes {
+            // The last piece asks for one byte more: a blob that is longer is not ours. Behind the end alone stores refuse to read.
+            let left = self.bytes - offset;
+            let length = match left <= PIECE_BYTES as u64 {
+                true => left + 1,
+                false => PIECE_BYTES as u64,
+            };
             let piece = self.blobs.get_range(&self.path, offset, length)?;
             if piece.is_empty() {
                 break;

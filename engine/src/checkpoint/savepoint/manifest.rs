@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::PlanFacts;
+use crate::checkpoint::{Damage, PlanFacts, Verified};
 use crate::error::{Error, Result};
 use crate::state::TableScope;
 use crate::stream::{CheckpointId, KeyGroupRange};
@@ -73,17 +73,20 @@ pub struct SavepointTable {
 }
 
 impl SavepointManifest {
-    /// Reads the text of a manifest, which is at `location`.
-    pub(super) fn parse(text: &[u8], location: &str) -> Result<Self> {
-        let damaged = |error| Error::external(format!("{location} is damaged: {error}"));
-        let version: Version = serde_json::from_slice(text).map_err(damaged)?;
+    /// Reads the text of a manifest, which is at `location`. Errors: another build wrote it.
+    pub(super) fn parse(text: &[u8], location: &str) -> Result<Verified<Self>> {
+        let damaged = |error| Damage::of_savepoint(format!("{location} is damaged: {error}"));
+        let version: Version = match serde_json::from_slice(text) {
+            Ok(version) => version,
+            Err(error) => return Ok(Err(damaged(error))),
+        };
         if version.version != VERSION {
             return Err(Error::user(format!(
                 "{location} has layout version {}; this build reads version {VERSION}",
                 version.version
             )));
         }
-        serde_json::from_slice(text).map_err(damaged)
+        Ok(serde_json::from_slice(text).map_err(damaged))
     }
 
     /// An operator by its id.

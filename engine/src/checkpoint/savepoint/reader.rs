@@ -1,6 +1,6 @@
 //! Reads a savepoint back: what is asked for, after the file has been checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
@@ -13,7 +13,7 @@ use super::blob_file::BlobFile;
 use super::manifest::{SAVEPOINT_FILE, SavepointManifest, SavepointOperator, SavepointTable};
 use super::writer::SCHEMA_KEY;
 use crate::blobs::{BlobStore, open_blobs};
-use crate::checkpoint::{PlanFacts, SnapshotReader, TableFacts};
+use crate::checkpoint::{Damage, PlanFacts, SnapshotReader, TableFacts, Verified};
 use crate::error::{Error, Result};
 use crate::state::{StateSnapshot, StateTable, TableScope};
 use crate::stream::{CheckpointId, KeyGroupRange};
@@ -30,18 +30,81 @@ pub struct SavepointReader {
 }
 
 impl SavepointReader {
-    /// The savepoint in a directory; `None` where there is none.
+    /// The savepoint in a directory; `None` where there is none. Its files are checked when they are read.
     pub fn open(path: &str) -> Result<Option<Self>> {
-        let blobs = open_blobs(path)?;
+        let found = Self::at(open_blobs(path)?)?;
+        found
+            .map(|found| found.map_err(Damage::into_error))
+            .transpose()
+    }
+
+    /// The same with all of its files checked.
+    pub fn verified(path: &str) -> Result<Option<Verified<Self>>> {
+        let Some(found) = Self::at(open_blobs(path)?)? else {
+            return Ok(None);
+        };
+        let reader = match found {
+            Ok(reader) => reader,
+            damaged => return Ok(Some(damaged)),
+        };
+        let damage = reader.damage()?;
+        Ok(Some(damage.map_or(Ok(reader), Err)))
+    }
+
+    fn at(blobs: Arc<dyn BlobStore>) -> Result<Option<Verified<Self>>> {
         let Some(text) = blobs.get(SAVEPOINT_FILE)? else {
             return Ok(None);
         };
         let location = format!("{}/{SAVEPOINT_FILE}", blobs.location());
-        Ok(Some(SavepointReader {
-            manifest: SavepointManifest::parse(&text, &location)?,
+        let manifest = SavepointManifest::parse(&text, &location)?;
+        Ok(Some(manifest.map(|manifest| SavepointReader {
+            manifest,
             blobs,
             verified: Mutex::default(),
-        }))
+        })))
+    }
+
+    /// The first thing that is wrong with its files.
+    fn damage(&self) -> Result<Option<Damage>> {
+        let there = self.blobs.list("")?.into_iter();
+        let there: BTreeMap<String, u64> = there.map(|blob| (blob.path, blob.bytes)).collect();
+        let operators = self.manifest.operators.iter();
+        for table in operators.flat_map(|operator| &operator.tables) {
+            let Some(path) = &table.file else {
+                continue;
+            };
+            if there.get(path) != Some(&table.bytes) || !self.has_its_checksum(path, table)? {
+                return Ok(Some(self.damage_of(path)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn damage_of(&self, path: &str) -> Damage {
+        Damage::of_savepoint(format!(
+            "{}/{path} is damaged or missing: its length or checksum is not the manifest's",
+            self.blobs.location()
+        ))
+    }
+
+    fn has_its_checksum(&self, path: &str, table: &SavepointTable) -> Result<bool> {
+        let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if verified.contains(path) {
+            return Ok(true);
+        }
+        let is_whole = self.blob(path, table).checksum()?.as_deref() == Some(&table.checksum);
+        if is_whole {
+            verified.insert(path.to_string());
+        }
+        Ok(is_whole)
+    }
+
+    fn blob(&self, path: &str, table: &SavepointTable) -> BlobFile {
+        BlobFile {
+            blobs: self.blobs.clone(),
+            path: path.to_string(),
+            bytes: table.bytes,
+        }
     }
 
     /// What it consists of.
@@ -58,23 +121,10 @@ impl SavepointReader {
         let Some(path) = &table.file else {
             return Ok(None);
         };
-        let file = BlobFile {
-            blobs: self.blobs.clone(),
-            path: path.clone(),
-            bytes: table.bytes,
-        };
-        let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
-        if !verified.contains(path) {
-            if file.checksum()?.as_deref() != Some(&table.checksum) {
-                return Err(Error::external(format!(
-                    "{}/{path} is damaged or missing: its length or checksum is not the manifest's",
-                    self.blobs.location()
-                ))
-                .hint("restore another savepoint or a checkpoint"));
-            }
-            verified.insert(path.clone());
+        match self.has_its_checksum(path, table)? {
+            true => Ok(Some(self.blob(path, table))),
+            false => Err(self.damage_of(path).into_error()),
         }
-        Ok(Some(file))
     }
 
     fn read_table(

@@ -399,6 +399,37 @@ fn a_file_with_one_byte_less_more_or_changed_is_refused() {
     }
 }
 
+/// What is wrong with the savepoint at a path, if anything is.
+fn damage_of(path: &str) -> Option<String> {
+    let verified = SavepointReader::verified(path).unwrap().unwrap();
+    verified.err().map(|damage| damage.to_string())
+}
+
+#[test]
+fn a_savepoint_in_an_object_store_is_read_and_its_damage_told_from_other_trouble() {
+    let saved = snapshot(&[("groups", vec![every_type()])]);
+    let target = "memory://savepoint-tests/a";
+    let path = write(&saved, MAX_PARALLELISM, &facts(), target).unwrap();
+    let reader = SavepointReader::open(&path).unwrap().unwrap();
+    assert_eq!(all_of(&reader, "groups"), every_type());
+    assert_eq!(damage_of(&path), None);
+    let blobs = crate::blobs::open_blobs(&path).unwrap();
+    for blob in blobs.list("").unwrap() {
+        let whole = blobs.get(&blob.path).unwrap().unwrap();
+        blobs
+            .put(&blob.path, whole.slice(..whole.len() - 1))
+            .unwrap();
+        let damage = damage_of(&path).unwrap();
+        assert!(damage.contains(&blob.path), "{damage}");
+        if blob.path != SAVEPOINT_FILE {
+            blobs.delete(&blob.path).unwrap();
+            assert!(damage_of(&path).unwrap().contains(&blob.path));
+        }
+        blobs.put(&blob.path, whole).unwrap();
+    }
+    assert!(SavepointReader::verified(target).unwrap().is_none());
+}
+
 #[test]
 fn what_is_no_savepoint_and_another_version_are_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// What happens at the chosen call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Nothing is done.
     Refused,
     /// It is done, but says that it was not.
@@ -21,7 +21,7 @@ pub(super) enum Fault {
 
 /// See the file.
 #[derive(Debug)]
-pub(super) struct FaultyBlobs {
+pub(crate) struct FaultyBlobs {
     inner: Arc<dyn BlobStore>,
     calls: AtomicU64,
     fail_at: u64,
@@ -31,7 +31,7 @@ pub(super) struct FaultyBlobs {
 }
 
 impl FaultyBlobs {
-    pub(super) fn new(inner: Arc<dyn BlobStore>, fail_at: u64, fault: Fault, stops: bool) -> Self {
+    pub(crate) fn new(inner: Arc<dyn BlobStore>, fail_at: u64, fault: Fault, stops: bool) -> Self {
         FaultyBlobs {
             inner,
             calls: AtomicU64::new(0),
@@ -41,7 +41,7 @@ impl FaultyBlobs {
         }
     }
 
-    pub(super) fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 

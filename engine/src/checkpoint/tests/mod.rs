@@ -1,6 +1,6 @@
 //! Checkpoints on both kinds of store: what is read back is what the snapshots say, whatever fails in between.
 
-mod faulty_blobs;
+pub(crate) mod faulty_blobs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -262,7 +262,7 @@ fn merge_all(storage: &mut CheckpointStorage, blobs: &dyn BlobStore) {
 }
 
 fn latest(blobs: &Arc<dyn BlobStore>) -> Result<Option<CheckpointReader>> {
-    CheckpointReader::latest(blobs.clone(), Some(MAX))
+    CheckpointReader::latest(blobs.clone(), Some(MAX))?.whole("in the store")
 }
 
 fn data_files(blobs: &dyn BlobStore) -> Vec<String> {
@@ -509,6 +509,69 @@ fn a_store_that_fails_at_any_call_leaves_the_checkpoint_before_or_the_new_one() 
     }
 }
 
+/// A store with the checkpoints 1 and 2.
+pub(crate) fn store_of_two() -> Arc<dyn BlobStore> {
+    let (blobs, mut job) = (memory_store(), Job::new(9));
+    let mut storage = open(&*blobs, true, 2);
+    for keys in [3, 3] {
+        storage
+            .write(&*blobs, &job.changed_checkpoint(keys))
+            .unwrap();
+    }
+    blobs
+}
+
+/// What is left of the table `position` of a damaged checkpoint is what was written, or nothing, which it says.
+fn check_salvaged(salvaged: &Salvaged, damaged: &str) {
+    let mut rows = salvaged.rows.values().flatten();
+    let is_there = rows.any(|batch| batch.column(0).as_string::<i32>().value(0) == "2");
+    assert!(salvaged.rows.is_empty() || is_there, "{salvaged:?}");
+    let knows_all = !damaged.ends_with("manifest.json") && is_there;
+    assert_eq!(salvaged.is_complete, knows_all, "{damaged}: {salvaged:?}");
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_no_reason_to_go_back() {
+    let blobs = store_of_two();
+    let mut fail_at = 0;
+    loop {
+        let faulty = FaultyBlobs::new(blobs.clone(), fail_at, Fault::Refused, false);
+        let faulty = Arc::new(faulty);
+        let newest = CheckpointReader::latest(faulty.clone(), Some(MAX));
+        if faulty.calls() <= fail_at {
+            assert_eq!(
+                newest.unwrap().snapshot.unwrap().checkpoint(),
+                CheckpointId(2)
+            );
+            break;
+        }
+        let error = newest.unwrap_err().to_string();
+        assert!(error.contains("the store failed at call"), "{error}");
+        fail_at += 1;
+    }
+    assert!(fail_at > 3, "{fail_at}");
+    // Nor while it is found out what a damaged one has left.
+    let data = data_files(&*blobs);
+    let data = data
+        .iter()
+        .rfind(|path| path.starts_with("chk-2/"))
+        .unwrap();
+    let whole = blobs.get(data).unwrap().unwrap();
+    blobs.put(data, whole.slice(..whole.len() - 1)).unwrap();
+    let counted = Arc::new(FaultyBlobs::new(
+        blobs.clone(),
+        u64::MAX,
+        Fault::Refused,
+        false,
+    ));
+    let newest = CheckpointReader::latest(counted.clone(), Some(MAX)).unwrap();
+    assert_eq!(newest.snapshot.unwrap().checkpoint(), CheckpointId(1));
+    let calls = counted.calls();
+    let faulty = Arc::new(FaultyBlobs::new(blobs, calls, Fault::Refused, true));
+    let newest = CheckpointReader::latest(faulty, Some(MAX)).unwrap();
+    assert!(newest.passed_over[0].damage.salvage("position").is_err());
+}
+
 #[test]
 fn a_truncated_or_changed_file_is_noticed_and_the_checkpoint_before_is_used() {
     let (blobs, mut job) = (memory_store(), Job::new(9));
@@ -524,15 +587,16 @@ fn a_truncated_or_changed_file_is_noticed_and_the_checkpoint_before_is_used() {
         }
         let error = CheckpointReader::named(blobs.clone(), CheckpointId(2), Some(MAX)).unwrap_err();
         assert!(error.to_string().contains(path), "{error}");
-        let reader = latest(&blobs).unwrap().unwrap();
+        let newest = CheckpointReader::latest(blobs.clone(), Some(MAX)).unwrap();
+        let reader = newest.snapshot.unwrap();
         assert_eq!(reader.checkpoint(), CheckpointId(1));
         // One without a manifest was never complete, of which nobody need be told.
         if blobs.get("chk-2/manifest.json").unwrap().is_some() {
-            assert!(
-                reader.warnings()[0].contains(path),
-                "{:?}",
-                reader.warnings()
-            );
+            let passed_over = &newest.passed_over[0];
+            assert_eq!(passed_over.checkpoint, CheckpointId(2));
+            let what = passed_over.damage.to_string();
+            assert!(what.contains(path), "{what}");
+            check_salvaged(&passed_over.damage.salvage("position").unwrap(), path);
         }
         job.check(&reader);
         blobs.put(path, whole).unwrap();

@@ -36,6 +36,50 @@ pub(super) fn find_files(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Where a file is that `path` named when it was found: still there, or, where `path` names another place now and the file is gone from the old
+/// one, the file of the same name below it. So input can be moved while its job lies still.
+pub(super) fn found_again(path: &Path, file: &Path) -> Result<PathBuf> {
+    let root = root_of(path);
+    let is_below = !root.as_os_str().is_empty() && file.starts_with(&root);
+    if is_below || file.exists() {
+        return Ok(file.to_path_buf());
+    }
+    let same_name = |found: &PathBuf| {
+        let below = found.strip_prefix(&root).unwrap_or(found);
+        file.ends_with(below)
+    };
+    let mut moved = find_files(path)?.into_iter().filter(same_name);
+    match (moved.next(), moved.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => Err(Error::external(format!(
+            "the file {} is gone, and no file of its name is in {}",
+            file.display(),
+            path.display()
+        ))
+        .hint("it has not been read to its end: put it back, or where it was below the table's 'path'")),
+        (Some(one), Some(other)) => Err(Error::external(format!(
+            "the file {} is gone, and may be {} or {} now",
+            file.display(),
+            one.display(),
+            other.display()
+        ))
+        .hint("restore with the path that the table had")),
+    }
+}
+
+/// The directory below which all files of a path lie.
+fn root_of(path: &Path) -> PathBuf {
+    if path.is_dir() {
+        return path.to_path_buf();
+    }
+    let is_pattern = |part: &std::ffi::OsStr| part.to_string_lossy().contains(['*', '?', '[']);
+    let parts: Vec<&std::ffi::OsStr> = path.iter().collect();
+    let fixed = parts.iter().position(|part| is_pattern(part));
+    // A pattern's last part, or that of a single file, names files.
+    let above = fixed.unwrap_or(parts.len().saturating_sub(1));
+    parts[..above].iter().collect()
+}
+
 fn collect_matching(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let text = path.to_string_lossy();
     if !text.contains(['*', '?', '[']) {
@@ -139,6 +183,43 @@ mod tests {
             missing.contains("there is no file or directory"),
             "{missing}"
         );
+    }
+
+    #[test]
+    fn a_file_that_was_moved_is_found_below_the_new_path_and_no_other_is_taken_for_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let write = |name: &str| {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), "").unwrap();
+            root.join(name)
+        };
+        let old = write("old/day/a.json");
+        let new = write("new/day/a.json");
+        let found = |path: &str, file: &Path| found_again(&root.join(path), file);
+        assert_eq!(found("old", &old).unwrap(), old);
+        assert_eq!(found("new", &old).unwrap(), old, "it is still there");
+        fs::remove_file(&old).unwrap();
+        for path in [
+            "new",
+            "new/day",
+            "new/day/a.json",
+            "new/*/a.json",
+            "new/day/*",
+        ] {
+            assert_eq!(found(path, &old).unwrap(), new, "{path}");
+        }
+        // The path is the same: the file is gone.
+        write("old/a.json");
+        assert_eq!(found("old", &old).unwrap(), old);
+        let missing = found("new", &root.join("old/day/b.json")).unwrap_err();
+        assert!(
+            missing.to_string().contains("is gone, and no file"),
+            "{missing}"
+        );
+        write("new/a.json");
+        let unclear = found("new", &old).unwrap_err().to_string();
+        assert!(unclear.contains("may be"), "{unclear}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A file that is being written or waits for its commit is locked by its writer, so that a restore can tell leftovers of a
 //! dead run (nobody holds the lock) from files of a living one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ pub(super) struct LocalParts {
     directory: PathBuf,
     /// What the names of this table's in-progress files end in.
     ending: String,
+    /// The same of files that were visible and are no longer.
+    taken_back: String,
     held: Arc<HeldFiles>,
 }
 
@@ -48,6 +50,7 @@ impl LocalParts {
         LocalParts {
             directory: directory.to_path_buf(),
             ending: format!(".inprogress.{}", plain_name(table)),
+            taken_back: format!(".taken-back.{}", plain_name(table)),
             held: Arc::default(),
         }
     }
@@ -104,6 +107,7 @@ impl PartStore for LocalParts {
     }
 
     fn commit(&self, parts: &[PreparedPart]) -> Result<()> {
+        let mut directories = BTreeSet::new();
         for part in parts {
             let PreparedPart::File { from, to } = part else {
                 return Err(Error::user(format!(
@@ -112,14 +116,30 @@ impl PartStore for LocalParts {
                 ))
                 .hint("restore with the path that the table had"));
             };
-            publish(from, to)?;
+            let part = self.found(from, to);
+            publish(&part.from, &part.to)?;
             self.held.release(from);
+            directories.extend(part.to.parent().map(Path::to_path_buf));
         }
-        // Those of a table that has moved since lie elsewhere.
-        let mut directories: Vec<&Path> = parts.iter().filter_map(directory_of).collect();
-        directories.sort_unstable();
-        directories.dedup();
-        directories.into_iter().try_for_each(sync_directory)
+        // Those of a table whose path has changed since may lie elsewhere.
+        directories
+            .into_iter()
+            .try_for_each(|directory| sync_directory(&directory))
+    }
+
+    /// Hides them again, under a name that nobody deletes: should their rows not come again, they are there. Parts of another
+    /// directory stay, since the rows do not come there.
+    fn take_back(&self, parts: &[PreparedPart]) -> Result<usize> {
+        let mut taken = 0;
+        for part in parts {
+            let hidden = match part {
+                PreparedPart::File { from, to } => self.hide(&self.found(from, to))?,
+                PreparedPart::Upload(_) => true,
+            };
+            taken += usize::from(hidden);
+        }
+        sync_directory(&self.directory)?;
+        Ok(taken)
     }
 
     fn discard_leftovers(&self) -> Result<()> {
@@ -134,11 +154,43 @@ impl PartStore for LocalParts {
     }
 }
 
-fn directory_of(part: &PreparedPart) -> Option<&Path> {
-    match part {
-        PreparedPart::File { to, .. } => to.parent(),
-        PreparedPart::Upload(_) => None,
+impl LocalParts {
+    /// Where a part is: where it was written, or under the same names in this directory, should the files have been moved here since.
+    fn found(&self, from: &Path, to: &Path) -> LocalPart {
+        let here = |path: &Path| self.directory.join(path.file_name().unwrap_or_default());
+        let moved = LocalPart {
+            from: here(from),
+            to: here(to),
+        };
+        let is_gone = !from.exists() && !to.exists();
+        match is_gone && (moved.from.exists() || moved.to.exists()) {
+            true => moved,
+            false => LocalPart {
+                from: from.to_path_buf(),
+                to: to.to_path_buf(),
+            },
+        }
     }
+
+    /// Whether a part is hidden now, or in another directory. False: somebody has moved it away.
+    fn hide(&self, part: &LocalPart) -> Result<bool> {
+        if part.to.parent() != Some(&self.directory) {
+            return Ok(true);
+        }
+        let name = part.to.file_name().unwrap_or_default().to_string_lossy();
+        let hidden = self.directory.join(format!(".{name}{}", self.taken_back));
+        if !part.to.exists() {
+            return Ok(part.from.exists() || hidden.exists());
+        }
+        fs::rename(&part.to, &hidden).map_err(|error| about(&part.to, &error))?;
+        Ok(true)
+    }
+}
+
+/// The hidden and the visible name of a part.
+struct LocalPart {
+    from: PathBuf,
+    to: PathBuf,
 }
 
 /// Renames a prepared file. One that has its name already was committed before.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::{find_files, is_hidden_name, local_path};
+use super::files::{find_files, found_again, is_hidden_name, local_path};
 use super::input::InputFile;
 use crate::blobs::{BlobInfo, BlobStore, open_blobs};
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl Location {
     /// Opens a file that [`Location::files`] gave.
     pub(super) fn open(&self, file: &TableFile) -> Result<InputFile> {
         match self {
-            Location::Local(_) => InputFile::local(Path::new(&file.id)),
+            Location::Local(path) => InputFile::local(&found_again(path, Path::new(&file.id))?),
             Location::Objects(objects) => objects.open(file),
         }
     }
@@ -159,7 +159,10 @@ impl Objects {
     }
 
     fn open(&self, file: &TableFile) -> Result<InputFile> {
-        let gone = || Error::internal(format!("{} is no object of {}", file.id, self.base));
+        let gone = || {
+            Error::user(format!("{} is no object of {}", file.id, self.base))
+                .hint("objects are read where they were when the job was started first: restore with the path that the table had")
+        };
         let bytes = file.bytes.ok_or_else(gone)?;
         let (blobs, path) = match file.id.strip_prefix(&self.base) {
             Some("") => {

@@ -102,6 +102,20 @@ impl PartStore for ObjectParts {
         Ok(())
     }
 
+    /// Removes the objects: a store cannot hide one.
+    fn take_back(&self, parts: &[PreparedPart]) -> Result<usize> {
+        let mut taken = 0;
+        for part in parts {
+            let PreparedPart::Upload(upload) = part else {
+                continue;
+            };
+            self.blobs.abort_upload(upload)?;
+            self.blobs.delete(&upload.path)?;
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
     /// Nobody can list the uploads of a store that no checkpoint names.
     fn discard_leftovers(&self) -> Result<()> {
         Ok(())

@@ -23,6 +23,9 @@ pub(super) trait PartStore: Send + Sync {
     /// Makes prepared parts visible. Those that are visible already stay as they are.
     fn commit(&self, parts: &[PreparedPart]) -> Result<()>;
 
+    /// Makes parts invisible that may be visible: they are written again. Gives how many are not visible any more.
+    fn take_back(&self, parts: &[PreparedPart]) -> Result<usize>;
+
     /// Drops what dead runs left, but for what is committed.
     fn discard_leftovers(&self) -> Result<()>;
 }

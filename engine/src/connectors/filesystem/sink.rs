@@ -24,13 +24,16 @@ impl FilesystemSink {
         FilesystemSink { table, store }
     }
 
-    fn part(&self, committable: &Committable) -> Result<PreparedPart> {
-        serde_json::from_value(committable.note.clone()).map_err(|error| {
-            Error::external(format!(
-                "what a checkpoint says about a part of the table cannot be read ({}): {error}",
-                committable.note
-            ))
-        })
+    fn parts(&self, committables: &[Committable]) -> Result<Vec<PreparedPart>> {
+        let part = |committable: &Committable| {
+            serde_json::from_value(committable.note.clone()).map_err(|error| {
+                Error::external(format!(
+                    "what a checkpoint says about a part of the table cannot be read ({}): {error}",
+                    committable.note
+                ))
+            })
+        };
+        committables.iter().map(part).collect()
     }
 }
 
@@ -49,12 +52,14 @@ impl Sink for FilesystemSink {
     }
 
     fn commit(&self, committables: &[Committable]) -> Result<()> {
-        let parts: Result<Vec<PreparedPart>> = committables
-            .iter()
-            .map(|committable| self.part(committable))
-            .collect();
-        parts
+        self.parts(committables)
             .and_then(|parts| self.store.commit(&parts))
+            .map_err(|error| self.table.about(error))
+    }
+
+    fn take_back(&self, committables: &[Committable]) -> Result<usize> {
+        self.parts(committables)
+            .and_then(|parts| self.store.take_back(&parts))
             .map_err(|error| self.table.about(error))
     }
 

@@ -20,8 +20,8 @@ use super::*;
 use crate::blobs::{BlobInfo, BlobStore, LocalBlobs, Upload, open_blobs};
 use crate::connectors::source::PollRequest;
 use crate::connectors::{SourcePoll, SplitState};
+use crate::operators::{COMMITTABLES, COMMITTED_SINCE, SinkOperator, SinkSpec};
 use crate::operators::{Context, Flow, InputIndex, Operator, Output, Subtask};
-use crate::operators::{SinkOperator, SinkSpec};
 use crate::state::StateSnapshot;
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{LogicalType, ProcessingTime};
@@ -267,6 +267,8 @@ struct Run {
     rows: usize,
     checkpoint: u64,
     complete: Complete,
+    /// The complete checkpoint before, which is restored where the last one is damaged.
+    before: Option<Complete>,
 }
 
 impl Run {
@@ -278,6 +280,7 @@ impl Run {
             rows: 0,
             checkpoint: 0,
             complete: Complete::default(),
+            before: None,
             place,
         };
         let faults = if seed.is_multiple_of(2) { 0 } else { 7 };
@@ -302,6 +305,19 @@ impl Run {
         }
     }
 
+    fn completed(&mut self, complete: Complete) {
+        self.before = Some(std::mem::replace(&mut self.complete, complete));
+    }
+
+    /// A byte of the last complete checkpoint changes: the one before is restored, and told what the last one had committed.
+    fn damage(&mut self) {
+        if let Some(mut before) = self.before.take() {
+            let since = self.complete.snapshot.batches(COMMITTABLES).to_vec();
+            before.snapshot.insert_operator(COMMITTED_SINCE, since);
+            self.complete = before;
+        }
+    }
+
     fn step(&mut self) -> Result<()> {
         let attempt = self.attempt.as_mut().unwrap();
         match self.random.random_range(0..12) {
@@ -317,14 +333,21 @@ impl Run {
                 if self.random.random_bool(0.3) {
                     return Ok(());
                 }
-                self.complete = Complete {
+                let told = self.random.random_range(0..5);
+                let committed = attempt.complete(self.checkpoint, told);
+                self.completed(Complete {
                     snapshot,
                     rows: self.rows,
                     checkpoint: self.checkpoint,
-                };
-                attempt.complete(self.checkpoint, self.random.random_range(0..5))
+                });
+                committed
             }
-            10 => Err(Error::external("killed")),
+            10 => {
+                if self.random.random_bool(0.4) {
+                    self.damage();
+                }
+                Err(Error::external("killed"))
+            }
             _ => {
                 self.assert_no_row_twice();
                 Ok(())
@@ -335,12 +358,13 @@ impl Run {
     fn end(&mut self) -> Result<()> {
         let attempt = self.attempt.as_mut().unwrap();
         let snapshot = attempt.finish()?;
-        self.complete = Complete {
+        let committed = attempt.complete(u64::MAX, usize::MAX);
+        self.completed(Complete {
             snapshot,
             rows: self.rows,
             checkpoint: self.checkpoint + 1,
-        };
-        attempt.complete(u64::MAX, usize::MAX)
+        });
+        committed
     }
 
     fn assert_no_row_twice(&self) {
@@ -685,4 +709,41 @@ fn options_of_sinks_are_checked() {
     let table = descriptor(Path::new("x"), &pairs, &columns);
     let sink = FilesystemFactory.create_sink(&table).unwrap();
     assert_eq!(sink.parallelism(), Some(3));
+}
+
+#[test]
+fn what_damaged_checkpoints_had_committed_is_hidden_and_kept() {
+    let place = Place::new("files", "json", 5100);
+    let directory = place.directory.clone().unwrap();
+    let mut attempt = Attempt::start(&place, 1).unwrap();
+    attempt.write(&place, 0, 0..2).unwrap();
+    let mut older = attempt.snapshot(1).unwrap();
+    attempt.complete(1, 1).unwrap();
+    attempt.write(&place, 0, 2..4).unwrap();
+    let damaged = attempt.snapshot(2).unwrap();
+    attempt.complete(2, 1).unwrap();
+    assert_eq!(place.visible(), [0, 1, 2, 3]);
+    attempt.kill(Some(&directory));
+
+    older.insert_operator(COMMITTED_SINCE, damaged.batches(COMMITTABLES).to_vec());
+    // Again and again, as where the process dies behind it.
+    for _ in 0..2 {
+        let restored = Attempt::restore(&place, 1, &older).unwrap();
+        assert_eq!(place.visible(), [0, 1]);
+        let (_, ctx) = &restored.subtasks[0];
+        assert_eq!(ctx.metrics().take_warnings(), Vec::<String>::new());
+    }
+    let kept: Vec<PathBuf> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().contains(".taken-back."))
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(fs::read_to_string(&kept[0]).unwrap().lines().count() == 2);
+
+    // Who has taken the file away gets its rows again, and is told so.
+    fs::remove_file(&kept[0]).unwrap();
+    let restored = Attempt::restore(&place, 1, &older).unwrap();
+    let warnings = restored.subtasks[0].1.metrics().take_warnings();
+    assert!(warnings[0].contains("a second time"), "{warnings:?}");
 }

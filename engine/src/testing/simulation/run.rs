@@ -49,6 +49,8 @@ pub struct Happened {
     pub checkpoints: u64,
     /// Checkpoints that the store did not take.
     pub failed_checkpoints: u64,
+    /// Complete checkpoints that were damaged afterwards, so that the one before was restored.
+    pub damaged: u64,
     /// Retained checkpoints that were restored in the end.
     pub retained: u64,
     /// Restores of checkpoints that hold what their barrier had overtaken.
@@ -239,6 +241,7 @@ impl<'w> Run<'w> {
     /// A process starts, from the newest complete checkpoint where there is one.
     fn start(&mut self) -> Result<(), Fault> {
         self.world.bench.revive();
+        self.damage()?;
         let launch = self.launch_options();
         let dies = self.deaths_left > 0 && self.random.random_bool(0.2);
         let with_store = dies && self.random.random_bool(0.3);
@@ -303,6 +306,19 @@ impl<'w> Run<'w> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Now and then the newest checkpoint is no longer what was written when a process starts.
+    fn damage(&mut self) -> Result<(), Fault> {
+        const MOST: u64 = 3;
+        if self.happened.damaged == MOST || !self.random.random_bool(0.15) {
+            return Ok(());
+        }
+        if let Some(checkpoint) = self.vault.damage_newest(&mut self.random)? {
+            self.happened.damaged += 1;
+            self.note(format!("a byte of checkpoint {checkpoint} has changed"));
+        }
+        Ok(())
     }
 
     fn started(

@@ -12,11 +12,12 @@ use rand::seq::IndexedRandom;
 use super::blobs::{BlobFault, Planned, SimulatedBlobs};
 use crate::blobs::BlobStore;
 use crate::checkpoint::{
-    CheckpointContents, CheckpointReader, CheckpointStorage, SnapshotReader, StartedFrom,
-    StorageOptions,
+    CheckpointContents, CheckpointReader, CheckpointStorage, Manifest, Piece, SnapshotReader,
+    StartedFrom, StorageOptions,
 };
 use crate::error::{Error, Result};
-use crate::runtime::DeterministicStepper;
+use crate::operators::COMMITTABLES;
+use crate::runtime::{CommittedSince, DeterministicStepper};
 use crate::stream::CheckpointId;
 use crate::testing::test_connector::CommittedMark;
 
@@ -88,11 +89,17 @@ impl Vault {
             });
         }
         let blobs: Arc<dyn BlobStore> = Arc::new(self.blobs.clone());
-        let newest = match CheckpointReader::latest(blobs, None) {
-            // All that is there is torn, and nobody was told that it is complete: whoever starts the job starts it with nothing.
-            Err(_) if self.complete.is_empty() && !self.blobs.has_died() => None,
-            found => found?.map(Arc::new),
+        let newest = CheckpointReader::latest(blobs, None)?;
+        let mut since = CommittedSince::default();
+        for passed in &newest.passed_over {
+            since.add(passed.damage.salvage(COMMITTABLES)?);
+        }
+        // Where all that is there is torn, and nobody was told that it is complete, whoever starts the job starts it with nothing.
+        let newest = match self.complete.is_empty() {
+            true => newest.snapshot,
+            false => newest.whole("in the simulated store")?,
         };
+        let newest = newest.map(Arc::new);
         let started_from = match &newest {
             Some(reader) => StartedFrom::Claimed(reader.clone()),
             None => StartedFrom::Nothing,
@@ -108,7 +115,35 @@ impl Vault {
             writer: format!("process-{}", self.processes),
         };
         self.storage = Some(CheckpointStorage::open(&self.blobs, options, started_from)?);
-        Ok(newest.map(|reader| reader as Arc<dyn SnapshotReader>))
+        Ok(newest.map(|reader| since.beside(reader)))
+    }
+
+    /// Between two processes: a byte of the newest complete checkpoint changes, but for what says what its sinks commit. Gives which, where
+    /// there is an older one to go back to.
+    pub(super) fn damage_newest(&mut self, random: &mut SmallRng) -> Result<Option<CheckpointId>> {
+        self.blobs.revive();
+        let blobs: Arc<dyn BlobStore> = Arc::new(self.blobs.clone());
+        let mut whole = Vec::new();
+        for id in self.marks.keys().rev() {
+            whole.extend(CheckpointReader::named(blobs.clone(), CheckpointId(*id), None).ok());
+        }
+        let [newest, _, ..] = &whole[..] else {
+            return Ok(None);
+        };
+        let id = newest.checkpoint();
+        let own = format!("chk-{id}/");
+        let pieces: Vec<&Piece> = pieces_but_committables(newest.manifest())
+            .filter(|piece| piece.file.starts_with(&own) && piece.bytes > 0)
+            .collect();
+        let Some(piece) = pieces.choose(random) else {
+            return Ok(None);
+        };
+        let mut bytes = self.blobs.get(&piece.file)?.unwrap_or_default().to_vec();
+        bytes[(piece.offset + random.random_range(0..piece.bytes)) as usize] ^= 1;
+        self.blobs.put(&piece.file, bytes.into())?;
+        self.marks.remove(&id.0);
+        self.complete.remove(&id.0);
+        Ok(Some(id))
     }
 
     /// The process runs from now on: nothing that was planned for its start comes.
@@ -261,4 +296,17 @@ impl Vault {
         }
         Ok(kept)
     }
+}
+
+fn pieces_but_committables(manifest: &Manifest) -> impl Iterator<Item = &Piece> {
+    manifest.operators.values().flat_map(|operator| {
+        let tables = operator.tables.iter();
+        let tables = tables.filter(|(name, _)| *name != COMMITTABLES);
+        let buckets = operator
+            .segments
+            .iter()
+            .flat_map(|segment| &segment.buckets);
+        let keyed = buckets.flat_map(|bucket| bucket.keys.iter().chain(bucket.tables.values()));
+        tables.map(|(_, piece)| piece).chain(keyed)
+    })
 }

@@ -1,6 +1,6 @@
 //! Connectors with troubles: a source of counted numbers and a transactional sink, which fail when they are told to.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
@@ -37,9 +37,9 @@ pub(super) struct Stage {
     numbers: i64,
     ends: bool,
     commits: usize,
-    transactions: BTreeSet<u64>,
+    /// What is committed, by transaction.
+    transactions: BTreeMap<u64, Vec<Vec<i64>>>,
     next_transaction: u64,
-    committed: Vec<Vec<i64>>,
 }
 
 /// The stage, shared.
@@ -69,7 +69,8 @@ impl SharedStage {
 
     /// What is committed, sorted.
     pub(super) fn committed(&self) -> Vec<Vec<i64>> {
-        let mut rows = self.lock().committed.clone();
+        let stage = self.lock();
+        let mut rows: Vec<Vec<i64>> = stage.transactions.values().flatten().cloned().collect();
         rows.sort();
         rows
     }
@@ -212,15 +213,22 @@ impl Sink for SharedStage {
             let (transaction, rows): (u64, Vec<Vec<i64>>) =
                 serde_json::from_value(committable.note.clone()).unwrap();
             let mut stage = self.lock();
-            if stage.transactions.insert(transaction) {
-                stage.committed.extend(rows);
-            }
+            stage.transactions.insert(transaction, rows);
             stage.commits += 1;
             let commits = stage.commits;
             drop(stage);
             self.trouble(Trouble::Commit(commits))?;
         }
         Ok(())
+    }
+
+    fn take_back(&self, committables: &[Committable]) -> Result<usize> {
+        for committable in committables {
+            let (transaction, _): (u64, serde_json::Value) =
+                serde_json::from_value(committable.note.clone()).unwrap();
+            self.lock().transactions.remove(&transaction);
+        }
+        Ok(committables.len())
     }
 }
 
