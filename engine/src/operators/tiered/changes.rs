@@ -32,6 +32,13 @@ impl Changes {
         self.tracked
     }
 
+    /// Has the operator tell from now on which keys change by time alone: before its first call.
+    pub(super) fn listen(&self, ctx: &mut Context) {
+        if self.tracked {
+            ctx.track_changed_keys();
+        }
+    }
+
     /// Whether rows must be noted here.
     pub(super) fn notes_rows(&self) -> bool {
         self.tracked && !self.by_operator
@@ -47,7 +54,6 @@ impl Changes {
     /// The keys that the operator told of during a call.
     pub(super) fn note_told(&mut self, ctx: &mut Context) {
         if self.tracked {
-            ctx.track_changed_keys();
             self.changed.extend(ctx.take_changed_keys());
         }
     }

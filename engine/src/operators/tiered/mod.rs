@@ -137,6 +137,7 @@ impl TieredOperator {
 
     /// Goes on until everything is done or the inner operator cannot.
     fn drive(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.changes.listen(ctx);
         loop {
             if !self.busy {
                 let Some(action) = self.next_action(ctx)? else {
@@ -385,6 +386,7 @@ impl Operator for TieredOperator {
             Some(lower) if lower.residents.are_known() => snapshot.key_hashes(),
             _ => Vec::new(),
         };
+        self.changes.listen(ctx);
         self.inner.restore_state(ctx, snapshot)?;
         if let Some(lower) = &mut self.lower {
             lower.residents.add(&keys);
