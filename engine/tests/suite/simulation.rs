@@ -157,6 +157,30 @@ fn jobs_that_die_give_what_those_do_that_live_4() {
     check_share(3);
 }
 
+/// Jobs whose barriers overtake, restored with what they had overtaken.
+#[test]
+fn unaligned_checkpoints_lose_nothing_and_double_nothing() {
+    let options = SimulationOptions {
+        verbose: false,
+        unaligned: true,
+    };
+    let mut sums = Sums::default();
+    for seed in 0..3 * pool_size() as u64 {
+        match simulate_workload(&pool_workload(seed), seed, &options) {
+            Ok(report) => sums.add(&report),
+            Err(failure) => panic!("with unaligned checkpoints: {failure}"),
+        }
+    }
+    let Happened {
+        overtaken,
+        restores,
+        rescales,
+        ..
+    } = sums.happened;
+    assert!(overtaken > sums.runs / 4, "{sums:?}");
+    assert!(restores > sums.runs && rescales > sums.runs / 4, "{sums:?}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let options = SimulationOptions {
