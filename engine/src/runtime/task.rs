@@ -226,7 +226,7 @@ impl SourceHead {
     }
 
     fn snapshot(&self, emitted: EventTime) -> Result<StateSnapshot> {
-        let mut snapshot = self.operator.snapshot_state()?;
+        let mut snapshot = self.operator.snapshot_state(self.ctx.subtask())?;
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok(snapshot)
     }
