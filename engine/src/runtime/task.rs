@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::channel_state::{self, CHANNELS, ChannelState};
+use super::channel_state::{self, CHANNELS, ChannelState, Reader};
 use super::exchange::Router;
 use super::gate::InputGate;
 use super::metrics::SourceMetrics;
@@ -118,7 +118,7 @@ pub(crate) struct SourceHead {
 /// An operator with its context, its queues, and the call that it has not completed.
 pub(crate) struct Slot {
     uid: String,
-    name: String,
+    reader: Reader,
     operator: Box<dyn Operator>,
     ctx: Context,
     queue: VecDeque<(InputIndex, StreamElement)>,
@@ -235,14 +235,14 @@ impl SourceHead {
 impl Slot {
     pub(crate) fn new(
         uid: String,
-        name: String,
+        reader: Reader,
         operator: Box<dyn Operator>,
         ctx: Context,
         keeps_late_rows: bool,
     ) -> Self {
         Slot {
             uid,
-            name,
+            reader,
             operator,
             ctx,
             queue: VecDeque::new(),
@@ -437,13 +437,15 @@ impl Slot {
                     self.ctx.advance_watermark(time.watermark);
                 }
                 emitted = time.emitted;
-                channels = ChannelState::read(&self.name, state.batches(CHANNELS))?;
+                channels = ChannelState::read(&self.reader, state.batches(CHANNELS))?;
             } else {
                 state.retain_keyed();
             }
             self.operator
                 .restore_state(&mut self.ctx, state)
-                .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
+                .map_err(|error| {
+                    error.context(format!("while restoring {}", self.reader.operator))
+                })?;
         }
         Ok((emitted, channels))
     }
@@ -553,7 +555,7 @@ impl Task {
         let subtask = self.slots[index].ctx.subtask();
         match &mut self.head {
             Head::Gate(gate) if index == 0 && channels.fits(subtask, &gate.origins()) => {
-                gate.replay(channels.of_instance(subtask));
+                gate.replay(channels.of_instance(subtask)?);
             }
             _ => self.slots[index].queue.extend(channels.dealt(subtask)?),
         }
@@ -784,8 +786,10 @@ impl Task {
         let slot = &mut self.slots[index];
         while let Some(late) = slot.out.pop_late() {
             if !self.late.is_empty() {
-                self.late
-                    .send(StreamElement::Batch(late_rows_batch(&slot.name, &late)?))?;
+                self.late.send(StreamElement::Batch(late_rows_batch(
+                    &slot.reader.operator,
+                    &late,
+                )?))?;
             }
         }
         Ok(())
@@ -845,7 +849,7 @@ impl Task {
             return Ok(());
         };
         if let Some(first) = self.slots.first() {
-            let table = channel_state::to_table(&first.name, first.ctx.subtask(), overtaken)?;
+            let table = channel_state::to_table(&first.reader, first.ctx.subtask(), overtaken)?;
             let mut snapshots = report.snapshots.iter_mut();
             let own = snapshots.find(|(uid, _)| *uid == first.uid);
             if let (Some((_, snapshot)), Some(table)) = (own, table) {
