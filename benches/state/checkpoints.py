@@ -93,17 +93,17 @@ class Delta:
 
 def pieces_of(segment):
     for bucket in segment["buckets"]:
-        if bucket.get("keys"):
-            yield bucket["keys"]
+        if bucket.get("gone"):
+            yield bucket["gone"]
         yield from bucket["tables"].values()
 
 
 def rows_of(segment):
-    """The keys that a segment speaks for: those it lists, or those it has rows of."""
+    """The keys that a segment speaks for: those it has rows of, one each, and those that are gone."""
     count = 0
     for bucket in segment["buckets"]:
         rows = [piece["rows"] for piece in bucket["tables"].values()]
-        count += bucket["keys"]["rows"] if bucket.get("keys") else max(rows, default=0)
+        count += max(rows, default=0) + (bucket["gone"]["rows"] if bucket.get("gone") else 0)
     return count
 
 

@@ -44,11 +44,13 @@ pub enum Bug {
     TombstoneForgotten,
     /// What a checkpoint that failed held is not in the next one.
     FailedChangesLost,
+    /// A group that is to be copied for a snapshot is not copied before a row behind the barrier changes it.
+    FrozenChanged,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 19] = [
+    pub const ALL: [Bug; 20] = [
         Bug::BarrierOvertaken,
         Bug::WatermarkForgotten,
         Bug::SourceWatermarkForgotten,
@@ -68,6 +70,7 @@ impl Bug {
         Bug::ChangeForgotten,
         Bug::TombstoneForgotten,
         Bug::FailedChangesLost,
+        Bug::FrozenChanged,
     ];
 }
 

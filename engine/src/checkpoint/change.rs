@@ -1,13 +1,14 @@
 //! What a checkpoint adds to the keyed state of an operator: the rows of some keys, in place of all that was kept for them before.
 //!
-//! A change speaks for whole spans of keys (a subtask that gave all its state), for single keys (one that gave what changed), or
-//! both. Changes are laid over each other key by key; [`StateSnapshot::apply`] is the definition.
+//! A change speaks for whole spans of keys (a subtask that gave all its state), for single keys (one that gave what changed: those that
+//! it has rows of and those that it says are gone), or both. Changes are laid over each other key by key; [`StateSnapshot::apply`] is the definition.
 
 use std::collections::BTreeMap;
 
 use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute;
+use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -100,76 +101,103 @@ pub(super) fn joined(mut spans: Vec<KeySpan>) -> Vec<KeySpan> {
     result
 }
 
-/// The keys that a change speaks for.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Replaced {
+/// Some keys.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
     /// All keys of these spans.
     pub(super) spans: Vec<KeySpan>,
-    /// And these, ascending and each once.
-    pub(super) keys: Vec<u64>,
+    /// And these.
+    hashes: HashTable<u64>,
 }
 
-impl Replaced {
-    pub(super) fn contains(&self, hash: u64) -> bool {
-        self.spans.iter().any(|span| span.contains(hash)) || self.keys.binary_search(&hash).is_ok()
-    }
-
+impl Keys {
     pub(super) fn is_empty(&self) -> bool {
-        self.spans.is_empty() && self.keys.is_empty()
+        self.spans.is_empty() && self.hashes.is_empty()
     }
 
-    pub(super) fn is_all(&self) -> bool {
-        self.spans.contains(&KeySpan::ALL)
+    pub(super) fn contains(&self, hash: u64) -> bool {
+        self.spans.iter().any(|span| span.contains(hash))
+            || self
+                .hashes
+                .find(spread(hash), |other| *other == hash)
+                .is_some()
     }
 
-    fn extend(&mut self, other: Replaced) {
-        self.spans = joined([std::mem::take(&mut self.spans), other.spans].concat());
-        self.keys.extend(other.keys);
-        self.keys.sort_unstable();
-        self.keys.dedup();
+    pub(super) fn add(&mut self, hashes: &[u64]) {
+        self.hashes.reserve(hashes.len() / 2, |key| spread(*key));
+        for hash in hashes {
+            self.hashes
+                .entry(spread(*hash), |other| other == hash, |key| spread(*key))
+                .or_insert(*hash);
+        }
     }
 }
 
-/// See the module.
+/// The table looks at the upper bits of a hash, which the keys of a span have in common.
+fn spread(hash: u64) -> u64 {
+    hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// See the module. It speaks for the keys that it has rows of, for those that are gone, and for whole spans.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Change {
-    pub(super) replaced: Replaced,
+    /// All keys of these spans: what has no row here is gone.
+    pub(super) whole: Vec<KeySpan>,
+    /// These, if they have no row here; in no order.
+    pub(super) gone: Vec<u64>,
     pub(super) tables: KeyedTables,
 }
 
 impl Change {
     /// The keyed tables of a snapshot without its parts. `span` is what its instance owns.
     pub(super) fn of_snapshot(snapshot: &StateSnapshot, span: KeySpan) -> Change {
-        let replaced = match &snapshot.changed {
-            None => Replaced {
-                spans: vec![span],
-                keys: Vec::new(),
-            },
-            Some(keys) => Replaced {
-                spans: Vec::new(),
-                keys: keys.clone(),
-            },
+        let (whole, gone) = match &snapshot.gone {
+            None => (vec![span], Vec::new()),
+            Some(gone) => (Vec::new(), gone.clone()),
         };
         let keyed = |(name, table): (&String, &StateTable)| {
             let holds = table.scope == TableScope::Keyed && !table.batches.is_empty();
             holds.then(|| (name.clone(), table.batches.clone()))
         };
         Change {
-            replaced,
+            whole,
+            gone,
             tables: snapshot.tables.iter().filter_map(keyed).collect(),
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        let mut batches = self.tables.values().flatten();
+        self.whole.is_empty() && self.gone.is_empty() && batches.all(|batch| batch.num_rows() == 0)
+    }
+
+    /// Whether nothing of before it stands.
+    pub(super) fn replaces_all(&self) -> bool {
+        self.whole.contains(&KeySpan::ALL)
+    }
+
+    /// The keys that it speaks for.
+    fn keys(&self) -> Keys {
+        let mut keys = Keys {
+            spans: self.whole.clone(),
+            ..Keys::default()
+        };
+        if !self.replaces_all() {
+            keys.add(&self.gone);
+            let batches = self.tables.values().flatten();
+            batches.for_each(|batch| keys.add(key_hashes_of(batch)));
+        }
+        keys
+    }
+
     /// A span in which all keys lie that it speaks for or has rows of.
     pub(super) fn bounds(&self) -> KeySpan {
-        if !self.replaced.spans.is_empty() {
+        if !self.whole.is_empty() {
             return KeySpan::ALL;
         }
         let rows = self.tables.values().flatten().flat_map(key_hashes_of);
-        let keys = self.replaced.keys.first().into_iter();
-        let keys = keys.chain(self.replaced.keys.last());
         let (mut first, mut last) = (u32::MAX, 0);
-        for hash in rows.chain(keys) {
+        for hash in rows.chain(&self.gone) {
             let upper = (hash >> 32) as u32;
             (first, last) = (first.min(upper), last.max(upper));
         }
@@ -181,7 +209,8 @@ impl Change {
 
     /// Adds what another instance says at the same time, for other keys.
     pub(super) fn beside(&mut self, other: Change) {
-        self.replaced.extend(other.replaced);
+        self.whole = joined([std::mem::take(&mut self.whole), other.whole].concat());
+        self.gone.extend(other.gone);
         for (name, batches) in other.tables {
             self.tables.entry(name).or_default().extend(batches);
         }
@@ -189,7 +218,10 @@ impl Change {
 
     /// Lays a later change over this one.
     pub(super) fn then(&mut self, later: Change) -> Result<()> {
-        self.tables = without(std::mem::take(&mut self.tables), &later.replaced)?;
+        self.tables = match later.replaces_all() {
+            true => KeyedTables::new(),
+            false => without(std::mem::take(&mut self.tables), &later.keys())?,
+        };
         self.beside(later);
         Ok(())
     }
@@ -204,8 +236,8 @@ impl Change {
             }
         }
         let mut state = Change {
-            replaced: Replaced::default(),
             tables: before,
+            ..Change::default()
         };
         state.then(self)?;
         for (name, batches) in state.tables {
@@ -217,14 +249,11 @@ impl Change {
     /// About how many bytes it takes as Arrow IPC.
     pub(super) fn size_bytes(&self) -> usize {
         let rows: usize = self.tables.values().flatten().map(batch_bytes).sum();
-        rows + self.replaced.keys.len() * 8
+        rows + self.gone.len() * 8
     }
 }
 
-fn without(tables: KeyedTables, replaced: &Replaced) -> Result<KeyedTables> {
-    if replaced.is_all() {
-        return Ok(KeyedTables::new());
-    }
+fn without(tables: KeyedTables, replaced: &Keys) -> Result<KeyedTables> {
     let mut kept = KeyedTables::new();
     for (name, batches) in tables {
         let batches = batches

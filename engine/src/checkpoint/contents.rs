@@ -61,7 +61,7 @@ impl OperatorContents {
     /// Whether earlier state still stands below the changes.
     pub(super) fn builds_on_earlier(&self) -> bool {
         match self.changes.first() {
-            Some(ChangeSource::Held(change)) => !change.replaced.is_all(),
+            Some(ChangeSource::Held(change)) => !change.replaces_all(),
             Some(ChangeSource::Part(_)) | None => true,
         }
     }
@@ -75,7 +75,7 @@ impl CheckpointContents {
             let mut own: BTreeMap<&str, Vec<&StateSnapshot>> = BTreeMap::new();
             for (uid, snapshot) in task.reports.iter().flat_map(|(_, state)| state) {
                 let snapshots = own.entry(uid).or_default();
-                if snapshot.changed.is_none() {
+                if snapshot.gone.is_none() {
                     snapshots.clear();
                 }
                 snapshots.push(snapshot);
@@ -129,7 +129,7 @@ fn collect(tasks: &[Sequence<'_>]) -> OperatorContents {
     }
     let begins_whole = |task: &Sequence<'_>| {
         let first = task.snapshots.first();
-        first.is_some_and(|first| first.changed.is_none())
+        first.is_some_and(|first| first.gone.is_none())
     };
     let whole = tasks.iter().all(begins_whole);
     let rounds = tasks.iter().map(|task| task.snapshots.len()).max();
@@ -151,28 +151,29 @@ fn add_round<'a>(
     let (mut reset, mut parts, mut together) = (Vec::new(), Vec::new(), Change::default());
     for (span, snapshot) in snapshots {
         let mut change = Change::of_snapshot(snapshot, span);
-        if snapshot.changed.is_none() && !snapshot.parts.is_empty() {
+        if snapshot.gone.is_none() && !snapshot.parts.is_empty() {
             // Everything, in pieces: nothing of what was before stands, and the last piece replaces the others key by key.
-            reset.extend(std::mem::take(&mut change.replaced.spans));
-            change.replaced.keys = snapshot.key_hashes();
+            reset.extend(std::mem::take(&mut change.whole));
         }
         parts.extend(snapshot.parts.iter().cloned().map(ChangeSource::Part));
         together.beside(change);
     }
     if whole {
         let first = match reset.is_empty() {
-            true => &mut together.replaced.spans,
+            true => &mut together.whole,
             false => &mut reset,
         };
         *first = vec![KeySpan::ALL];
     }
     if !reset.is_empty() {
-        let mut nothing = Change::default();
-        nothing.replaced.spans = reset;
+        let nothing = Change {
+            whole: reset,
+            ..Change::default()
+        };
         changes.push(ChangeSource::Held(nothing));
     }
     changes.extend(parts);
-    if !together.replaced.is_empty() {
+    if !together.is_empty() {
         changes.push(ChangeSource::Held(together));
     }
 }

@@ -201,14 +201,14 @@ impl TaskQueue {
 /// What a task that has ended says in later checkpoints: all that it keeps, or, where that is durable by then, that nothing changed.
 fn repeatable(state: &TaskState) -> TaskState {
     let again = |snapshot: &StateSnapshot| {
-        if snapshot.changed.is_none() {
+        if snapshot.gone.is_none() {
             return snapshot.clone();
         }
         let mut tables = snapshot.tables.clone();
         tables.retain(|_, table| table.scope == TableScope::Operator);
         StateSnapshot {
             tables,
-            changed: Some(Vec::new()),
+            gone: Some(Vec::new()),
             parts: Vec::new(),
         }
     };
@@ -228,9 +228,7 @@ fn forget_replaced(
     let reports = queue.iter_mut().filter(|(of, _)| settled(*of));
     for (_, state) in reports.rev() {
         state.retain(|(uid, _)| !whole.contains(uid));
-        let replaces = state
-            .iter()
-            .filter(|(_, snapshot)| snapshot.changed.is_none());
+        let replaces = state.iter().filter(|(_, snapshot)| snapshot.gone.is_none());
         whole.extend(replaces.map(|(uid, _)| uid.clone()));
     }
 }
@@ -245,10 +243,10 @@ mod tests {
     use super::*;
     use crate::state::KEY_HASH_COLUMN;
 
-    fn state(uid: &str, changed: Option<Vec<u64>>, keys: &[u64]) -> TaskState {
+    fn state(uid: &str, gone: Option<Vec<u64>>, keys: &[u64]) -> TaskState {
         let hashes: ArrayRef = Arc::new(UInt64Array::from(keys.to_vec()));
         let mut snapshot = StateSnapshot {
-            changed,
+            gone,
             ..StateSnapshot::default()
         };
         let batch = RecordBatch::try_from_iter([(KEY_HASH_COLUMN, hashes)]).unwrap();
@@ -303,11 +301,11 @@ mod tests {
             coordinator.trigger().is_none(),
             "its barrier is still under way"
         );
-        let changed = state("a", Some(vec![2, 4]), &[4]);
+        let changed = state("a", Some(vec![2]), &[4]);
         assert!(coordinator.acknowledge(0, id, changed).is_none());
         let id = coordinator.trigger().unwrap();
         let third = coordinator
-            .acknowledge(0, id, state("a", Some(vec![5]), &[5]))
+            .acknowledge(0, id, state("a", Some(vec![]), &[5]))
             .unwrap();
         assert_eq!(fold(&mut whole, &third), [1, 3, 4, 5]);
         let id = coordinator.trigger().unwrap();
@@ -325,7 +323,7 @@ mod tests {
         let high = 1 << 63;
         let id = coordinator.trigger().unwrap();
         coordinator.acknowledge(0, id, state("a", None, &[1]));
-        coordinator.task_ended(0, state("a", Some(vec![1, 2]), &[2]));
+        coordinator.task_ended(0, state("a", Some(vec![1]), &[2]));
         let contents = coordinator
             .acknowledge(1, id, state("a", None, &[high]))
             .unwrap();

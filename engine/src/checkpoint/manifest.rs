@@ -57,7 +57,7 @@ pub struct OperatorManifest {
 pub struct Segment {
     /// The latest checkpoint that it is of.
     pub checkpoint: CheckpointId,
-    /// The spans of keys for which it holds everything; the others it speaks for are listed in its buckets.
+    /// The spans of keys for which it holds everything; the others it speaks for are those that its buckets have rows of or say are gone.
     #[serde(default)]
     pub whole: Vec<KeySpan>,
     /// Its length over all pieces.
@@ -72,9 +72,9 @@ pub struct Bucket {
     /// Which keys.
     #[serde(flatten)]
     pub span: KeySpan,
-    /// The hashes of the keys it speaks for beyond the segment's spans: ascending, 8 bytes each, little-endian.
+    /// The hashes of the keys, beyond the segment's spans, for which nothing is kept any more: ascending, 8 bytes each, little-endian.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keys: Option<Piece>,
+    pub gone: Option<Piece>,
     /// The rows by table.
     pub tables: BTreeMap<String, Piece>,
 }
@@ -119,7 +119,7 @@ impl Segment {
     pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         self.buckets
             .iter()
-            .flat_map(|bucket| bucket.keys.iter().chain(bucket.tables.values()))
+            .flat_map(|bucket| bucket.gone.iter().chain(bucket.tables.values()))
     }
 }
 

@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
-use hashbrown::HashTable;
 
-use super::change::{Change, KeySpan, KeyedTables, Replaced, joined, retain};
+use super::change::{Change, KeySpan, KeyedTables, Keys, joined, retain};
 use super::data_file::{DataWriter, decode_keys, decode_table, read_piece};
 use super::manifest::{Bucket, Piece, Segment};
 use crate::blobs::BlobStore;
@@ -26,13 +25,14 @@ pub(super) fn write_change(
     change: &Change,
     bounds: KeySpan,
 ) -> Result<Segment> {
-    let mut segment = SegmentWriter::new(checkpoint, &change.replaced.spans);
+    let mut segment = SegmentWriter::new(checkpoint, &change.whole);
+    let gone = in_order(change.gone.clone());
     let count = change
         .size_bytes()
         .div_ceil(writer.sizes.bucket_bytes.max(1));
     let count = count.min(bounds.width() as usize);
     if count <= 1 {
-        segment.bucket(writer, bounds, &change.replaced.keys, &change.tables)?;
+        segment.bucket(writer, bounds, &gone, &change.tables)?;
         return Ok(segment.finish());
     }
     let dealt: Vec<(&String, Dealt<'_>)> = change
@@ -50,10 +50,16 @@ pub(super) fn write_change(
             );
         }
         let span = bounds.share(index, count);
-        let keys = keys_in(&change.replaced.keys, span);
-        segment.bucket(writer, span, keys, &tables)?;
+        segment.bucket(writer, span, keys_in(&gone, span), &tables)?;
     }
     Ok(segment.finish())
+}
+
+/// Hashes ascending and each once.
+fn in_order(mut hashes: Vec<u64>) -> Vec<u64> {
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes
 }
 
 /// The hashes of a span among some in ascending order.
@@ -137,23 +143,23 @@ impl SegmentWriter {
         &mut self,
         writer: &mut DataWriter<'_>,
         span: KeySpan,
-        keys: &[u64],
+        gone: &[u64],
         tables: &KeyedTables,
     ) -> Result<()> {
         let mut bucket = Bucket {
             span,
-            keys: None,
+            gone: None,
             tables: BTreeMap::new(),
         };
-        if !keys.is_empty() {
-            bucket.keys = Some(writer.keys(keys)?);
+        if !gone.is_empty() {
+            bucket.gone = Some(writer.keys(gone)?);
         }
         for (name, batches) in tables {
             if batches.iter().any(|batch| batch.num_rows() > 0) {
                 bucket.tables.insert(name.clone(), writer.table(batches)?);
             }
         }
-        let pieces = bucket.keys.iter().chain(bucket.tables.values());
+        let pieces = bucket.gone.iter().chain(bucket.tables.values());
         let bytes: u64 = pieces.map(|piece| piece.bytes).sum();
         if bytes > 0 {
             self.segment.bytes += bytes;
@@ -199,7 +205,7 @@ pub(super) struct SegmentsReader<'a> {
 }
 
 struct Loaded {
-    keys: Vec<u64>,
+    gone: Vec<u64>,
     tables: KeyedTables,
 }
 
@@ -224,42 +230,67 @@ impl<'a> SegmentsReader<'a> {
 
     /// What the segments together say of the keys of a span.
     pub(super) fn read(&mut self, span: KeySpan) -> Result<Change> {
-        let mut covered = Covered::default();
-        let mut tables: BTreeMap<String, Vec<RecordBatch>> = BTreeMap::new();
+        let mut together = Change::default();
+        let mut covered = Keys::default();
         for number in (0..self.segments.len()).rev() {
             if covered.spans.iter().any(|covered| covered.covers(span)) {
                 break;
             }
-            let mut keys = Vec::new();
-            for bucket in (0..self.segments[number].buckets.len()).rev() {
-                let of_bucket = self.segments[number].buckets[bucket].span;
-                if !of_bucket.overlaps(span) {
-                    continue;
-                }
-                let loaded = self.load(number, bucket)?;
-                let inside = span.covers(of_bucket);
-                keys.extend_from_slice(keys_in(&loaded.keys, span));
-                for (name, batches) in &loaded.tables {
-                    let rows = tables.entry(name.clone()).or_default();
-                    for batch in batches.iter().rev() {
-                        let batch = match inside && covered.is_empty() {
-                            true => batch.clone(),
-                            false => retain(batch, |hash| {
-                                span.contains(hash) && !covered.contains(hash)
-                            })?,
-                        };
-                        rows.extend((batch.num_rows() > 0).then_some(batch));
+            let whole = self.segments[number].whole.clone();
+            // Nobody asks what the last one covers.
+            let is_last = number == 0 || whole.iter().any(|whole| whole.covers(span));
+            let told = self.add_older(number, span, &covered, &mut together, !is_last)?;
+            covered.add(&told);
+            covered.spans.extend(whole);
+        }
+        together.whole = joined(covered.spans);
+        let inside = |key: &u64| together.whole.iter().any(|span| span.contains(*key));
+        together.gone.retain(|key| !inside(key));
+        together.tables.retain(|_, batches| !batches.is_empty());
+        together.tables.values_mut().for_each(|of| of.reverse());
+        Ok(together)
+    }
+
+    /// Adds what a segment says that is not covered. Gives the keys of which it says something, if that is asked for.
+    fn add_older(
+        &mut self,
+        number: usize,
+        span: KeySpan,
+        covered: &Keys,
+        together: &mut Change,
+        asks_keys: bool,
+    ) -> Result<Vec<u64>> {
+        let mut told = Vec::new();
+        for bucket in (0..self.segments[number].buckets.len()).rev() {
+            let of_bucket = self.segments[number].buckets[bucket].span;
+            if !of_bucket.overlaps(span) {
+                continue;
+            }
+            let loaded = self.load(number, bucket)?;
+            let gone = keys_in(&loaded.gone, span);
+            let news = gone.iter().filter(|key| !covered.contains(**key));
+            together.gone.extend(news);
+            let inside = span.covers(of_bucket);
+            for (name, batches) in &loaded.tables {
+                let rows = together.tables.entry(name.clone()).or_default();
+                for batch in batches.iter().rev() {
+                    let batch = match inside {
+                        true => batch.clone(),
+                        false => retain(batch, |hash| span.contains(hash))?,
+                    };
+                    if asks_keys {
+                        told.extend_from_slice(key_hashes_of(&batch));
                     }
+                    let batch = match covered.is_empty() {
+                        true => batch,
+                        false => retain(&batch, |hash| !covered.contains(hash))?,
+                    };
+                    rows.extend((batch.num_rows() > 0).then_some(batch));
                 }
             }
-            covered.add(&keys, &self.segments[number].whole);
+            told.extend_from_slice(if asks_keys { gone } else { &[] });
         }
-        tables.retain(|_, batches| !batches.is_empty());
-        tables.values_mut().for_each(|batches| batches.reverse());
-        Ok(Change {
-            replaced: covered.replaced(),
-            tables,
-        })
+        Ok(told)
     }
 
     fn load(&mut self, segment: usize, bucket: usize) -> Result<Arc<Loaded>> {
@@ -274,11 +305,11 @@ impl<'a> SegmentsReader<'a> {
         for (name, piece) in &pieces.tables {
             tables.insert(name.clone(), decode_table(self.bytes(piece)?)?);
         }
-        let keys = match &pieces.keys {
+        let gone = match &pieces.gone {
             Some(piece) => decode_keys(&self.bytes(piece)?),
             None => Vec::new(),
         };
-        let loaded = Arc::new(Loaded { keys, tables });
+        let loaded = Arc::new(Loaded { gone, tables });
         self.loaded[segment] = Some((bucket, loaded.clone()));
         Ok(loaded)
     }
@@ -315,50 +346,8 @@ impl<'a> SegmentsReader<'a> {
             }
             let span = KeySpan::ALL.share(index, count);
             let change = self.read(span)?;
-            merged.bucket(writer, span, &change.replaced.keys, &change.tables)?;
+            merged.bucket(writer, span, &in_order(change.gone), &change.tables)?;
         }
         Ok(merged.finish())
     }
-}
-
-/// What newer segments speak for.
-#[derive(Default)]
-struct Covered {
-    spans: Vec<KeySpan>,
-    keys: HashTable<u64>,
-}
-
-impl Covered {
-    fn is_empty(&self) -> bool {
-        self.spans.is_empty() && self.keys.is_empty()
-    }
-
-    fn contains(&self, hash: u64) -> bool {
-        self.spans.iter().any(|span| span.contains(hash))
-            || self.keys.find(spread(hash), |key| *key == hash).is_some()
-    }
-
-    fn add(&mut self, keys: &[u64], spans: &[KeySpan]) {
-        for key in keys {
-            let (hash, same) = (spread(*key), |other: &u64| other == key);
-            self.keys
-                .entry(hash, same, |key| spread(*key))
-                .or_insert(*key);
-        }
-        self.spans.extend_from_slice(spans);
-    }
-
-    /// The keys beyond the spans, in order.
-    fn replaced(self) -> Replaced {
-        let spans = joined(self.spans);
-        let outside = |key: &u64| !spans.iter().any(|span| span.contains(*key));
-        let mut keys: Vec<u64> = self.keys.into_iter().filter(outside).collect();
-        keys.sort_unstable();
-        Replaced { spans, keys }
-    }
-}
-
-/// The table looks at the upper bits of a hash, which the keys of a span have in common.
-fn spread(hash: u64) -> u64 {
-    hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

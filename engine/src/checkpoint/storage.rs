@@ -638,7 +638,7 @@ impl Segments {
         mut change: Change,
     ) -> Result<()> {
         let bounds = change.bounds();
-        if change.replaced.is_all() {
+        if change.replaces_all() {
             self.earlier.clear();
             self.new.clear();
         }
@@ -646,14 +646,14 @@ impl Segments {
         // Pieces in the order of keys are buckets of one segment.
         let mut before = self.new.last_mut().filter(|before| {
             let last = before.buckets.last().map(|bucket| bucket.span.last);
-            change.replaced.spans.is_empty() && last < Some(bounds.first) && last.is_some()
+            change.whole.is_empty() && last < Some(bounds.first) && last.is_some()
         });
         if is_first || before.as_ref().is_some_and(|before| before.is_base()) {
             // Nothing stands below it.
-            change.replaced.keys.clear();
+            change.gone.clear();
         }
         if is_first {
-            change.replaced.spans = vec![KeySpan::ALL];
+            change.whole = vec![KeySpan::ALL];
         }
         let segment = write_change(data, checkpoint, &change, bounds)?;
         if let Some(before) = &mut before {
@@ -696,9 +696,9 @@ fn grouped(changes: &[ChangeSource], most: usize) -> impl Iterator<Item = Result
                 continue;
             };
             // What says only that nothing stands is no neighbour: pieces in the order of keys follow it.
-            let clears = before.replaced.is_all() && before.tables.is_empty();
+            let clears = before.replaces_all() && before.tables.is_empty();
             let is_large = before.size_bytes() + change.size_bytes() > most;
-            if (is_large || clears) && !change.replaced.is_all() {
+            if (is_large || clears) && !change.replaces_all() {
                 next = Some(change);
                 break;
             }

@@ -117,12 +117,35 @@ pub trait KeyedState {
         Vec::new()
     }
 
-    /// The same as [`KeyedState::take_changed`] with the state of these keys as far as it is here: a snapshot whose `changed` are the
-    /// keys. `None` where the operator is no faster at it than [`KeyedState::export_keyed`].
-    fn export_changed(&mut self, ctx: &Context) -> Result<Option<StateSnapshot>> {
+    /// Those of some keys that [`KeyedState::take_changed`] would tell, which it does not tell any more. `None` where the operator is no
+    /// faster at it than whoever asks.
+    fn take_changed_among(&mut self, keys: &KeySet) -> Option<KeySet> {
+        let _ = keys;
+        None
+    }
+
+    /// Freezes the state of some keys as it is now, to be copied by [`KeyedState::thaw`] while the operator goes on, so that rows need not
+    /// wait for the copy. Called again only when all is thawed. `false`: the operator cannot.
+    fn freeze(&mut self, ctx: &Context, keys: Frozen<'_>) -> Result<bool> {
+        let _ = (ctx, keys);
+        Ok(false)
+    }
+
+    /// A piece of what is frozen, by what it was then: rows of keys of which no other piece has any, and in [`StateSnapshot::gone`] keys
+    /// without. `None`: that was all. May be called between any two calls of the operator, also within a bundle.
+    fn thaw(&mut self, ctx: &Context) -> Result<Option<StateSnapshot>> {
         let _ = ctx;
         Ok(None)
     }
+}
+
+/// What is frozen; see [`KeyedState::freeze`].
+#[derive(Debug, Clone, Copy)]
+pub enum Frozen<'a> {
+    /// All keys.
+    All,
+    /// The keys that [`KeyedState::take_changed`] would tell, which it does not tell any more, and these.
+    Changed(&'a KeySet),
 }
 
 /// Hashes ascending and each once.

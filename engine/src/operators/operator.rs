@@ -101,6 +101,14 @@ pub trait Operator: Send {
         Ok(StateSnapshot::default())
     }
 
+    /// Goes on with the last [`Operator::snapshot_state`], which may leave state by key to be copied while rows go on: gives a piece of it as
+    /// it was then, with rows of keys that no other piece has, or `None` when that was all. Called between any two calls until
+    /// it gives `None`, and before the next snapshot. Default: nothing was left.
+    fn continue_snapshot(&mut self, ctx: &mut Context) -> Result<Option<StateSnapshot>> {
+        let _ = ctx;
+        Ok(None)
+    }
+
     /// The tables of [`Operator::snapshot_state`] whose columns another plan of the same operator may have otherwise, each as this
     /// operator writes it and wants to be given it. What a snapshot holds is brought into this form before
     /// [`Operator::restore_state`]: columns are matched by name, missing ones filled, narrower types widened. Asked before the

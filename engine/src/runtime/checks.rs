@@ -137,6 +137,10 @@ impl Operator for Checked {
         self.operator.snapshot_state(ctx, checkpoint)
     }
 
+    fn continue_snapshot(&mut self, ctx: &mut Context) -> Result<Option<StateSnapshot>> {
+        self.operator.continue_snapshot(ctx)
+    }
+
     fn state_schema(&self) -> Vec<(String, SchemaRef)> {
         self.operator.state_schema()
     }

@@ -146,7 +146,7 @@ fn tiers(graph: &JobGraph, uid: &str, subtask: Subtask) -> Result<TierOptions> {
         store: backend.unit_store(&name)?,
         memory: backend.memory_budget().map(MemoryShare::new),
         incremental: graph.incremental,
-        directory: backend.local_directory(),
+        backend: backend.clone(),
         name,
     })
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::channel_state::{self, CHANNELS, ChannelState, Reader};
+use super::channel_state::{self, CHANNELS, ChannelState, OvertakenChannel, Reader};
 use super::exchange::Router;
 use super::gate::InputGate;
 use super::metrics::SourceMetrics;
@@ -77,6 +77,13 @@ pub(crate) struct TaskReport {
     pub(crate) snapshots: Vec<(String, StateSnapshot)>,
 }
 
+impl TaskReport {
+    fn snapshot_of(&mut self, uid: &str) -> Option<&mut StateSnapshot> {
+        let mut own = self.snapshots.iter_mut().filter(|(of, _)| of == uid);
+        own.next().map(|(_, snapshot)| snapshot)
+    }
+}
+
 /// See the module.
 pub(crate) struct Task {
     pub(crate) index: usize,
@@ -93,7 +100,7 @@ pub(crate) struct Task {
     hurries: bool,
     /// When a barrier that is waited for may overtake.
     overtakes_at: Option<ProcessingTime>,
-    /// The report of a barrier that has gone through and has not come on every channel.
+    /// The report of a barrier that has gone through, but has not come on every channel or whose state is still being copied.
     unfinished: Option<TaskReport>,
     pub(crate) reports: VecDeque<TaskReport>,
 }
@@ -126,6 +133,10 @@ pub(crate) struct Slot {
     pending: Option<Pending>,
     /// Whether the call goes on only when the operator's timer is due.
     waits: bool,
+    /// The snapshot of which there is more to be copied, for all we know.
+    copying: Option<CheckpointId>,
+    /// What was copied of it.
+    pieces: Vec<StateSnapshot>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -249,6 +260,8 @@ impl Slot {
             out: Output::new(keeps_late_rows),
             pending: None,
             waits: false,
+            copying: None,
+            pieces: Vec::new(),
         }
     }
 
@@ -363,7 +376,12 @@ impl Slot {
                 Ok(())
             }
             Pending::FlushBeforeBarrier(barrier) => {
-                collected.push(self.snapshot(barrier.checkpoint, emitted)?);
+                let snapshot = match barrier.kind {
+                    BarrierKind::Checkpoint => self.snapshot(barrier.checkpoint, emitted)?,
+                    // Nothing goes on behind it.
+                    BarrierKind::Suspend => self.whole_snapshot(barrier.checkpoint, emitted)?,
+                };
+                collected.push(snapshot);
                 self.out.element(StreamElement::Barrier(barrier));
                 Ok(())
             }
@@ -372,7 +390,7 @@ impl Slot {
                 self.after_call(flow, Pending::Finish, emitted, collected)
             }
             Pending::Finish => {
-                collected.push(self.snapshot(CheckpointId(u64::MAX), emitted)?);
+                collected.push(self.whole_snapshot(CheckpointId(u64::MAX), emitted)?);
                 self.out.element(StreamElement::End);
                 Ok(())
             }
@@ -384,16 +402,53 @@ impl Slot {
         checkpoint: CheckpointId,
         emitted: EventTime,
     ) -> Result<(String, StateSnapshot)> {
+        while self.copy_on()? {}
         let begun = Instant::now();
         let mut snapshot = self.operator.snapshot_state(&mut self.ctx, checkpoint)?;
-        let taken = begun.elapsed().as_nanos() as u64;
-        let metrics = self.ctx.metrics();
-        metrics
-            .longest_snapshot_ns
-            .fetch_max(taken, Ordering::Relaxed);
-        metrics.snapshot_times.record(taken);
+        let taken = self.note_pause(begun);
+        self.ctx.metrics().snapshot_times.record(taken);
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
+        self.copying = Some(checkpoint);
         Ok((self.uid.clone(), snapshot))
+    }
+
+    /// The same with all that the operator would copy later.
+    fn whole_snapshot(
+        &mut self,
+        checkpoint: CheckpointId,
+        emitted: EventTime,
+    ) -> Result<(String, StateSnapshot)> {
+        let (uid, mut snapshot) = self.snapshot(checkpoint, emitted)?;
+        // What is there already belongs to the snapshot before, which is not yet reported.
+        let before = std::mem::take(&mut self.pieces);
+        while self.copy_on()? {}
+        let pieces = std::mem::replace(&mut self.pieces, before);
+        pieces
+            .into_iter()
+            .for_each(|piece| snapshot.add_piece(piece));
+        Ok((uid, snapshot))
+    }
+
+    /// Copies some more of the last snapshot, as long as there is any.
+    fn copy_on(&mut self) -> Result<bool> {
+        if self.copying.is_none() {
+            return Ok(false);
+        }
+        let begun = Instant::now();
+        match self.operator.continue_snapshot(&mut self.ctx)? {
+            Some(piece) => self.pieces.push(piece),
+            None => self.copying = None,
+        }
+        self.note_pause(begun);
+        Ok(self.copying.is_some())
+    }
+
+    /// Nanoseconds since `begun`, for which rows have waited.
+    fn note_pause(&self, begun: Instant) -> u64 {
+        let taken = begun.elapsed().as_nanos() as u64;
+        let longest = &self.ctx.metrics().longest_snapshot_ns;
+        longest.fetch_max(taken, Ordering::Relaxed);
+        taken
     }
 
     fn is_timer_due(&self, now: ProcessingTime) -> bool {
@@ -577,9 +632,9 @@ impl Task {
         if self.is_suspended(env) {
             return Ok(Step::Idle { until: None });
         }
-        self.finish_report()?;
+        let copied = self.finish_report()?;
         self.see_overtaking(env);
-        let mut progressed = self.run_chain(env.now)?;
+        let mut progressed = self.run_chain(env.now)? || copied;
         if self.suspended.is_none() && self.is_clear() && self.read(env)? {
             progressed = true;
             self.run_chain(env.now)?;
@@ -820,44 +875,72 @@ impl Task {
     }
 
     fn report(&mut self, checkpoint: Option<CheckpointId>) -> Result<()> {
-        self.finish_report()?;
+        while self.finish_report()? {}
         let snapshots = std::mem::take(&mut self.collected);
         let report = TaskReport {
             task: self.index,
             checkpoint,
             snapshots,
         };
-        match &self.head {
-            Head::Gate(gate) if checkpoint.is_some() && gate.has_overtaken() => {
-                self.unfinished = Some(report);
-                self.finish_report()
-            }
-            _ => {
-                self.reports.push_back(report);
-                Ok(())
-            }
+        if checkpoint.is_none() {
+            self.reports.push_back(report);
+            return Ok(());
         }
+        self.unfinished = Some(report);
+        self.finish_report().map(drop)
     }
 
-    /// Reports for a barrier that overtook, with what it has overtaken, when it has come on every channel.
-    fn finish_report(&mut self) -> Result<()> {
-        let (Head::Gate(gate), Some(mut report)) = (&mut self.head, self.unfinished.take()) else {
-            return Ok(());
-        };
-        let Some(overtaken) = gate.take_overtaken() else {
-            self.unfinished = Some(report);
-            return Ok(());
-        };
-        if let Some(first) = self.slots.first() {
-            let table = channel_state::to_table(&first.reader, first.ctx.subtask(), overtaken)?;
-            let mut snapshots = report.snapshots.iter_mut();
-            let own = snapshots.find(|(uid, _)| *uid == first.uid);
-            if let (Some((_, snapshot)), Some(table)) = (own, table) {
-                snapshot.insert_operator(CHANNELS, vec![table]);
+    /// Reports for a barrier once the state is copied and, where it overtook, it has come on every channel. Whether some was copied.
+    fn finish_report(&mut self) -> Result<bool> {
+        if self.unfinished.is_none() {
+            return Ok(false);
+        }
+        for slot in &mut self.slots {
+            if slot.copy_on()? {
+                return Ok(true);
             }
         }
+        let overtaken = match &mut self.head {
+            Head::Gate(gate) if gate.has_overtaken() => gate.take_overtaken(),
+            _ => Some(Vec::new()),
+        };
+        let Some(overtaken) = overtaken else {
+            return Ok(false);
+        };
+        let Some(mut report) = self.unfinished.take() else {
+            return Ok(false);
+        };
+        self.add_overtaken(&mut report, overtaken)?;
+        self.add_pieces(&mut report);
         self.reports.push_back(report);
+        Ok(false)
+    }
+
+    /// Adds what the barrier has overtaken on its way into the first operator.
+    fn add_overtaken(
+        &self,
+        report: &mut TaskReport,
+        overtaken: Vec<OvertakenChannel>,
+    ) -> Result<()> {
+        let Some(first) = self.slots.first().filter(|_| !overtaken.is_empty()) else {
+            return Ok(());
+        };
+        let table = channel_state::to_table(&first.reader, first.ctx.subtask(), overtaken)?;
+        let own = report.snapshot_of(&first.uid);
+        if let (Some(snapshot), Some(table)) = (own, table) {
+            snapshot.insert_operator(CHANNELS, vec![table]);
+        }
         Ok(())
+    }
+
+    /// Adds what was copied behind the barrier.
+    fn add_pieces(&mut self, report: &mut TaskReport) {
+        for slot in &mut self.slots {
+            let pieces = std::mem::take(&mut slot.pieces).into_iter();
+            if let Some(snapshot) = report.snapshot_of(&slot.uid) {
+                pieces.for_each(|piece| snapshot.add_piece(piece));
+            }
+        }
     }
 
     fn fire_timers(&mut self, now: ProcessingTime) -> Result<bool> {

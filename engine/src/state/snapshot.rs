@@ -40,12 +40,13 @@ pub fn holds_job_rows(table: &str) -> bool {
 pub struct StateSnapshot {
     /// The tables by name.
     pub tables: BTreeMap<String, StateTable>,
-    /// `None`: the keyed tables are all that is kept for keys. Else the hashes of the keys that changed since the snapshot before,
-    /// ascending and each once: the keyed tables hold all that is kept for these, and what snapshots before hold of other keys
-    /// still stands.
-    pub changed: Option<Vec<u64>>,
-    /// What was written to disk before, oldest first, each part with the keys that it holds all of (its `changed`); `tables` and later parts
-    /// replace it key by key. With `changed` it is what changed earlier, without it a piece of everything.
+    /// `None`: the keyed tables are all that is kept for keys. Else the snapshot tells what changed since the one before: the keyed
+    /// tables hold all that is kept for the keys that have rows in them, these are the hashes of keys for which nothing is kept any
+    /// more, in any order, and what snapshots before hold of other keys still stands. Where a key has rows, it counts for nothing
+    /// that it is here too.
+    pub gone: Option<Vec<u64>>,
+    /// What was written to disk before, oldest first, each part a change of its own; `tables` and later parts replace it key by key.
+    /// With `gone` it is what changed earlier, without it a piece of everything.
     pub parts: Vec<StatePart>,
 }
 
@@ -136,18 +137,26 @@ impl StateSnapshot {
 
     /// Adds the tables of another instance of the same operator. Both hold everything, or both what changed.
     pub fn merge(&mut self, other: StateSnapshot) {
-        let first = self.tables.is_empty() && self.changed.is_none();
-        match (&mut self.changed, other.changed) {
-            (Some(mine), Some(others)) => {
-                mine.extend(others);
-                mine.sort_unstable();
-                mine.dedup();
-            }
-            (None, Some(others)) if first => self.changed = Some(others),
+        let first = self.tables.is_empty() && self.gone.is_none();
+        match (&mut self.gone, other.gone) {
+            (Some(mine), Some(others)) => mine.extend(others),
+            (None, Some(others)) if first => self.gone = Some(others),
             (mine, others) => debug_assert_eq!(mine.is_some(), others.is_some()),
         }
         self.parts.extend(other.parts);
-        for (name, table) in other.tables {
+        self.extend_tables(other.tables);
+    }
+
+    /// Adds what else the same instance keeps for keys, of which none is here: a piece that was copied later.
+    pub fn add_piece(&mut self, piece: StateSnapshot) {
+        if let Some(gone) = &mut self.gone {
+            gone.extend(piece.gone.unwrap_or_default());
+        }
+        self.extend_tables(piece.tables);
+    }
+
+    fn extend_tables(&mut self, tables: BTreeMap<String, StateTable>) {
+        for (name, table) in tables {
             match self.tables.get_mut(&name) {
                 Some(mine) => mine.batches.extend(table.batches),
                 None => drop(self.tables.insert(name, table)),
@@ -168,7 +177,7 @@ impl StateSnapshot {
     /// The same with only those rows of keyed tables whose key's hash is kept.
     pub fn filter_keyed(&self, keep: &dyn Fn(u64) -> bool) -> Result<StateSnapshot> {
         let mut result = StateSnapshot {
-            changed: self.changed.clone(),
+            gone: self.gone.clone(),
             parts: self.parts.clone(),
             ..StateSnapshot::default()
         };
@@ -196,33 +205,32 @@ impl StateSnapshot {
 impl StateSnapshot {
     /// Lays a later snapshot of the same operator over this one, which holds everything: it then holds everything as of the later one.
     pub fn apply(&mut self, later: StateSnapshot) -> Result<()> {
-        if later.changed.is_none() {
+        if later.gone.is_none() {
             *self = StateSnapshot::default();
         }
         for part in &later.parts {
             self.apply_one(part.read()?)?;
         }
-        let changed = later.changed.clone().or_else(|| {
-            let replaces = !later.parts.is_empty();
-            replaces.then(|| later.key_hashes())
-        });
+        let replaces = !later.parts.is_empty();
+        let gone = later.gone.clone().or(replaces.then(Vec::new));
         self.apply_one(StateSnapshot {
-            changed,
+            gone,
             parts: Vec::new(),
             ..later
         })
     }
 
     fn apply_one(&mut self, later: StateSnapshot) -> Result<()> {
-        let Some(changed) = later.changed else {
+        if later.gone.is_none() {
             *self = later;
             return Ok(());
-        };
-        let stands = |hash: u64| changed.binary_search(&hash).is_err();
+        }
+        let told = later.told_hashes();
+        let stands = |hash: u64| told.binary_search(&hash).is_err();
         let mut kept = self.filter_keyed(&stands)?;
         kept.retain_keyed();
         kept.merge(StateSnapshot {
-            changed: None,
+            gone: None,
             ..later
         });
         *self = kept;
@@ -233,6 +241,15 @@ impl StateSnapshot {
     pub fn retain_keyed(&mut self) {
         self.tables
             .retain(|_, table| table.scope == TableScope::Keyed);
+    }
+
+    /// The hashes of all keys of which it says something, ascending and each once.
+    fn told_hashes(&self) -> Vec<u64> {
+        let mut hashes = self.key_hashes();
+        hashes.extend(self.gone.iter().flatten());
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes
     }
 
     /// The hashes of all keys that have rows here, ascending and each once.
@@ -253,10 +270,10 @@ impl StateSnapshot {
 
 /// A snapshot as bytes, for this process: table by table name, scope, length and an Arrow IPC stream.
 pub(super) fn encode_snapshot(snapshot: &StateSnapshot) -> Result<Vec<u8>> {
-    let changed = snapshot.changed.as_deref().unwrap_or_default();
+    let gone = snapshot.gone.as_deref().unwrap_or_default();
     let mut bytes = Vec::new();
-    bytes.extend((changed.len() as u64).to_le_bytes());
-    bytes.extend(changed.iter().flat_map(|hash| hash.to_le_bytes()));
+    bytes.extend((gone.len() as u64).to_le_bytes());
+    bytes.extend(gone.iter().flat_map(|hash| hash.to_le_bytes()));
     for (name, table) in &snapshot.tables {
         let Some(first) = table.batches.first() else {
             continue;
@@ -287,7 +304,7 @@ pub(super) fn decode_snapshot(mut bytes: &[u8]) -> Result<StateSnapshot> {
     let keys = number(take(8)?) as usize;
     let (hashes, _) = take(keys * 8)?.as_chunks::<8>();
     let mut snapshot = StateSnapshot {
-        changed: Some(
+        gone: Some(
             hashes
                 .iter()
                 .map(|hash| u64::from_le_bytes(*hash))

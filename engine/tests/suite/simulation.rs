@@ -56,7 +56,16 @@ fn run(seed: u64) -> Option<Result<Report, Box<Failure>>> {
         verbose: std::env::var_os("VOLLEY_SIMULATE_VERBOSE").is_some(),
         unaligned: false,
     };
-    Some(simulate_workload(&workload(seed)?, seed, &options))
+    let result = simulate_workload(&workload(seed)?, seed, &options);
+    // Of random queries some are not supported: those alone may be refused.
+    let refused = |failure: &Failure| {
+        let message = &failure.message;
+        seed % 5 == 4 && message.starts_with("without faults: ") && message.contains("support")
+    };
+    match result {
+        Err(failure) if refused(&failure) => None,
+        result => Some(result),
+    }
 }
 
 /// What happened in many runs.

@@ -17,7 +17,10 @@ use super::data_file::FileSizes;
 use super::*;
 use crate::blobs::{BlobStore, LocalBlobs, ObjectBlobs};
 use crate::error::Result;
-use crate::state::{KEY_HASH_COLUMN, StatePart, StateSnapshot, TableScope, key_hashes_of};
+use crate::state::{
+    HashMapStateBackend, KEY_HASH_COLUMN, StateBackend, StatePart, StateSnapshot, TableScope,
+    key_hashes_of,
+};
 use crate::stream::{CheckpointId, KeyGroupRange};
 
 const MAX: u16 = 128;
@@ -84,10 +87,15 @@ fn batch(rows: &[(u64, i64)]) -> RecordBatch {
     .unwrap()
 }
 
-/// A snapshot whose table `sums` has these rows, and `counts` one row a key.
+/// A snapshot whose table `sums` has these rows, and `counts` one row a key; of what `changed` alone, where that is given.
 fn state(changed: Option<Vec<u64>>, rows: &[(u64, i64)], position: u64) -> StateSnapshot {
+    let has_rows = |key: &u64| rows.iter().any(|row| row.0 == *key);
+    let gone = changed.map(|mut keys| {
+        keys.retain(|key| !has_rows(key));
+        keys
+    });
     let mut snapshot = StateSnapshot {
-        changed,
+        gone,
         ..StateSnapshot::default()
     };
     let (left, right) = rows.split_at(rows.len() / 2);
@@ -147,7 +155,7 @@ struct Job {
     position: u64,
     /// What each checkpoint holds.
     expected: BTreeMap<u64, Rows>,
-    parts: tempfile::TempDir,
+    parts: Arc<dyn StateBackend>,
 }
 
 impl Job {
@@ -159,7 +167,7 @@ impl Job {
             whole: StateSnapshot::default(),
             position: 0,
             expected: BTreeMap::new(),
-            parts: tempfile::tempdir().unwrap(),
+            parts: Arc::new(HashMapStateBackend),
         }
     }
 
@@ -167,8 +175,7 @@ impl Job {
     fn change(&mut self, keys: usize) -> StateSnapshot {
         let mut snapshot = self.change_once(keys);
         if self.random.random() {
-            let part = self.parts.path().join(format!("{}", self.position));
-            let part = StatePart::write(part, &snapshot).unwrap();
+            let part = StatePart::write(&self.parts, "sum", &snapshot).unwrap();
             snapshot = self.change_once(keys / 2);
             snapshot.parts = vec![part];
         }
@@ -658,9 +665,9 @@ fn everything_in_pieces_takes_the_place_of_all_before() {
                 .filter_keyed(&|hash| span.contains(hash))
                 .unwrap();
             part.retain_keyed();
-            part.changed = Some(part.key_hashes());
-            let path = job.parts.path().join(format!("{}-{piece}", job.position));
-            at_hand.parts.push(StatePart::write(path, &part).unwrap());
+            part.gone = Some(Vec::new());
+            let part = StatePart::write(&job.parts, "sum", &part).unwrap();
+            at_hand.parts.push(part);
             let operator = at_hand.tables["position"].clone();
             at_hand = StateSnapshot {
                 parts: at_hand.parts.clone(),

@@ -8,12 +8,14 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 
 use super::change_marks::ChangeMarks;
+use super::frozen::{Frozen, set_in};
 use crate::error::Result;
 use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
 use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet};
+use crate::planted::{Bug, is_planted};
 use crate::state::{
     GroupTable, Groups, KEY_HASH_COLUMN, StateBackend, TimeToLive, all_but, keep_at, key_hashes_of,
 };
@@ -23,6 +25,8 @@ use crate::types::ProcessingTime;
 pub(super) const NONE: u32 = u32::MAX;
 /// From how many keys on those without state are given back.
 const LEAST_KEYS: usize = 4096;
+/// How many groups of a frozen snapshot are copied at once: a pause of one or two milliseconds.
+const THAW_GROUPS: usize = 16 << 10;
 /// The most groups in a batch of a snapshot.
 const SNAPSHOT_GROUPS: usize = 1 << 20;
 
@@ -71,6 +75,8 @@ pub(super) struct GroupStates {
     /// Slots that are free as soon as the rows of the batch are folded.
     retired: Vec<u32>,
     marks: ChangeMarks,
+    /// The snapshot that is being copied.
+    frozen: Option<Frozen>,
 }
 
 impl GroupStates {
@@ -96,6 +102,7 @@ impl GroupStates {
             free: Vec::new(),
             retired: Vec::new(),
             marks: ChangeMarks::default(),
+            frozen: None,
         })
     }
 
@@ -164,7 +171,7 @@ impl GroupStates {
         known: usize,
         weight: impl Fn(usize) -> i64,
         now: ProcessingTime,
-    ) -> Assigned {
+    ) -> Result<Assigned> {
         self.marks.mark(groups, self.table.len());
         self.give_slots(groups, known, weight, now)
     }
@@ -175,7 +182,8 @@ impl GroupStates {
         known: usize,
         weight: impl Fn(usize) -> i64,
         now: ProcessingTime,
-    ) -> Assigned {
+    ) -> Result<Assigned> {
+        self.copy_before_change(groups)?;
         let assigned = if self.permanent {
             permanent(groups, known)
         } else {
@@ -187,7 +195,7 @@ impl GroupStates {
             self.counts.len()
         };
         self.aggregates.grow(slots);
-        assigned
+        Ok(assigned)
     }
 
     fn assign_each(
@@ -263,7 +271,8 @@ impl GroupStates {
     }
 
     /// Lets go of the groups whose time to live is over; gives the hashes of their keys.
-    pub(super) fn sweep(&mut self, now: ProcessingTime) -> Vec<u64> {
+    pub(super) fn sweep(&mut self, now: ProcessingTime) -> Result<Vec<u64>> {
+        self.copy_rest()?;
         let mut expired = Vec::new();
         for group in 0..self.slots.len() as u32 {
             let slot = self.slots[group as usize];
@@ -274,7 +283,7 @@ impl GroupStates {
         }
         self.release();
         self.marks.mark(&expired, self.table.len());
-        self.hashes(&expired)
+        Ok(self.hashes(&expired))
     }
 
     /// Gives memory back where most keys have no state. The numbers of groups change: nobody may hold one.
@@ -293,7 +302,8 @@ impl GroupStates {
         if groups.is_empty() {
             return self.clear();
         }
-        self.marks.renumber(self.table.hashes());
+        self.copy_rest()?;
+        self.marks.keep(groups, self.table.hashes());
         self.table.keep(groups);
         if self.permanent {
             return self.aggregates.keep(groups);
@@ -336,7 +346,8 @@ impl GroupStates {
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) -> Result<()> {
-        self.marks.renumber(self.table.hashes());
+        self.copy_rest()?;
+        self.marks.keep(&[], self.table.hashes());
         self.table = self.backend.group_table(&self.key_types, 0)?;
         self.aggregates = self.spec.create()?;
         self.slots = Vec::new();
@@ -353,6 +364,7 @@ impl GroupStates {
         if gone.is_empty() {
             return Ok(());
         }
+        self.copy_rest()?;
         for group in self.with_state(gone.clone()) {
             if !self.permanent {
                 self.retire(group);
@@ -372,6 +384,21 @@ impl GroupStates {
         let (groups, mut hashes) = self.marks.take();
         hashes.extend(self.hashes(&groups));
         hashes
+    }
+
+    /// Those of some keys whose groups changed; they count as told.
+    pub(super) fn take_changed_among(&mut self, keys: &KeySet) -> KeySet {
+        let mut changed: KeySet = self
+            .marks
+            .take_lost(|hash| keys.contains(&hash))
+            .into_iter()
+            .collect();
+        for group in self.table.ids_of(keys.iter().copied()) {
+            if self.marks.take_one(group) {
+                changed.insert(self.table.hashes()[group as usize]);
+            }
+        }
+        changed
     }
 
     fn live_groups(&self) -> Vec<u32> {
@@ -405,40 +432,109 @@ impl GroupStates {
         self.table.size_bytes()
             + self.aggregates.size_bytes()
             + self.marks.size_bytes()
+            + self.frozen.as_ref().map_or(0, Frozen::size_bytes)
             + by_group
             + by_slot
     }
 
     /// All groups with a state: the hash of the key, keys, accumulators, and the time at which they expire.
     pub(super) fn snapshot(&self, key_names: &[String]) -> Result<Vec<RecordBatch>> {
-        self.snapshot_groups(&self.live_groups(), key_names)
+        let schema = Arc::new(self.snapshot_schema(key_names));
+        self.snapshot_groups(&self.live_groups(), &schema)
     }
 
     /// The same for the groups of some keys.
     pub(super) fn export(&self, key_names: &[String], keys: &KeySet) -> Result<Vec<RecordBatch>> {
         let groups = self.table.ids_of(keys.iter().copied());
-        self.snapshot_groups(&self.with_state(groups), key_names)
+        let schema = Arc::new(self.snapshot_schema(key_names));
+        self.snapshot_groups(&self.with_state(groups), &schema)
     }
 
-    /// The keys that changed by their hashes, ascending and each once, and the groups of these.
-    pub(super) fn export_changed(
+    /// Freezes the groups that changed and those of the keys `others`, or all.
+    pub(super) fn freeze(
         &mut self,
         key_names: &[String],
-    ) -> Result<(Vec<u64>, Vec<RecordBatch>)> {
-        let (mut groups, others) = self.marks.take();
-        let mut hashes = self.hashes(&groups);
-        hashes.extend(&others);
-        hashes.sort_unstable();
-        hashes.dedup();
-        if !others.is_empty() || self.table.has_collisions() {
-            groups = self.table.ids_of(hashes.iter().copied());
+        all: bool,
+        others: &KeySet,
+    ) -> Result<()> {
+        debug_assert!(self.frozen.is_none(), "one snapshot at a time");
+        let (mut bits, mut hashes) = self.marks.take_bits();
+        bits.resize(self.table.len().div_ceil(64), 0);
+        if all {
+            bits.fill(0);
+            set_bits(&mut bits, &self.live_groups());
+        } else {
+            hashes.extend(others);
+            if self.table.has_collisions() {
+                hashes.extend(self.hashes(&set_in(&bits)));
+            }
+            set_bits(&mut bits, &self.table.ids_of(hashes.iter().copied()));
+            hashes.retain(|hash| self.table.ids_of(std::iter::once(*hash)).is_empty());
         }
-        let batches = self.snapshot_groups(&self.with_state(groups), key_names)?;
-        Ok((hashes, batches))
+        let schema = Arc::new(self.snapshot_schema(key_names));
+        let mut frozen = Frozen::new(bits, schema);
+        frozen.gone = if all { Vec::new() } else { hashes };
+        self.frozen = Some(frozen);
+        Ok(())
     }
 
-    fn snapshot_groups(&self, live: &[u32], key_names: &[String]) -> Result<Vec<RecordBatch>> {
-        let schema = Arc::new(self.snapshot_schema(key_names));
+    /// Some of what is frozen: groups, and hashes of keys that have none. `None`: that was all.
+    pub(super) fn thaw(&mut self) -> Result<Option<(Vec<RecordBatch>, Vec<u64>)>> {
+        let Some(frozen) = &mut self.frozen else {
+            return Ok(None);
+        };
+        let groups = frozen.take_some(THAW_GROUPS);
+        self.copy(&groups)?;
+        if self.frozen.take_if(|frozen| frozen.is_over()).is_some() {
+            return Ok(None);
+        }
+        let frozen = self.frozen.as_mut().expect("it is not over");
+        let batches = std::mem::take(&mut frozen.batches);
+        Ok(Some((batches, std::mem::take(&mut frozen.gone))))
+    }
+
+    /// Copies those of some groups that are frozen, which are about to change.
+    fn copy_before_change(&mut self, groups: &[u32]) -> Result<()> {
+        let Some(frozen) = &mut self.frozen else {
+            return Ok(());
+        };
+        if is_planted(Bug::FrozenChanged) {
+            return Ok(());
+        }
+        let groups = frozen.take_among(groups);
+        self.copy(&groups)
+    }
+
+    /// Copies all that is frozen: groups are about to get other numbers.
+    fn copy_rest(&mut self) -> Result<()> {
+        let Some(frozen) = &mut self.frozen else {
+            return Ok(());
+        };
+        let groups = frozen.take_some(usize::MAX);
+        self.copy(&groups)
+    }
+
+    fn copy(&mut self, groups: &[u32]) -> Result<()> {
+        let Some(mut frozen) = self.frozen.take_if(|_| !groups.is_empty()) else {
+            return Ok(());
+        };
+        let live = self.with_state(groups.to_vec());
+        if live.len() < groups.len() {
+            let has_ended = |group: &&u32| self.current_slot(**group) == NONE;
+            let ended = groups.iter().filter(has_ended);
+            let hashes = self.table.hashes();
+            frozen
+                .gone
+                .extend(ended.map(|group| hashes[*group as usize]));
+        }
+        frozen
+            .batches
+            .extend(self.snapshot_groups(&live, &frozen.schema)?);
+        self.frozen = Some(frozen);
+        Ok(())
+    }
+
+    fn snapshot_groups(&self, live: &[u32], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
         let batches = live.chunks(SNAPSHOT_GROUPS).map(|groups| {
             let slots: Vec<u32> = groups
                 .iter()
@@ -482,7 +578,7 @@ impl GroupStates {
             let known = self.table.len();
             self.resolve(keys, key_hashes_of(batch), &mut groups)?;
             let weight = |row: usize| counts.map_or(1, |counts| counts[row]);
-            let assigned = self.give_slots(&groups, known, weight, ProcessingTime(i64::MIN));
+            let assigned = self.give_slots(&groups, known, weight, ProcessingTime(i64::MIN))?;
             debug_assert!(!assigned.ignores, "a group that is kept has rows");
             self.load_expiries(batch, &assigned.slots);
             self.aggregates
@@ -500,6 +596,12 @@ impl GroupStates {
         for (row, slot) in slots.iter().enumerate() {
             self.expiries[*slot as usize] = expiries.map_or(i64::MAX, |expiries| expiries[row]);
         }
+    }
+}
+
+fn set_bits(bits: &mut [u64], groups: &[u32]) {
+    for group in groups {
+        bits[*group as usize / 64] |= 1 << (group % 64);
     }
 }
 

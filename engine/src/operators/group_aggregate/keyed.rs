@@ -2,7 +2,7 @@
 
 use super::{GroupAggregateOperator, TABLE};
 use crate::error::Result;
-use crate::operators::keyed_state::{KeySet, KeyedState};
+use crate::operators::keyed_state::{Frozen, KeySet, KeyedState};
 use crate::operators::{Context, InputIndex};
 use crate::state::StateSnapshot;
 
@@ -57,13 +57,29 @@ impl KeyedState for GroupAggregateOperator {
         self.states.take_changed()
     }
 
-    fn export_changed(&mut self, _: &Context) -> Result<Option<StateSnapshot>> {
-        let (changed, batches) = self.states.export_changed(&self.key_names)?;
-        let mut snapshot = StateSnapshot {
-            changed: Some(changed),
-            ..StateSnapshot::default()
+    fn take_changed_among(&mut self, keys: &KeySet) -> Option<KeySet> {
+        Some(self.states.take_changed_among(keys))
+    }
+
+    fn freeze(&mut self, _: &Context, keys: Frozen<'_>) -> Result<bool> {
+        let nobody = KeySet::default();
+        let (all, others) = match keys {
+            Frozen::All => (true, &nobody),
+            Frozen::Changed(others) => (false, others),
         };
-        snapshot.insert_keyed(TABLE, batches);
-        Ok(Some(snapshot))
+        self.states.freeze(&self.key_names, all, others)?;
+        Ok(true)
+    }
+
+    fn thaw(&mut self, _: &Context) -> Result<Option<StateSnapshot>> {
+        let piece = self.states.thaw()?;
+        Ok(piece.map(|(batches, gone)| {
+            let mut snapshot = StateSnapshot {
+                gone: Some(gone),
+                ..StateSnapshot::default()
+            };
+            snapshot.insert_keyed(TABLE, batches);
+            snapshot
+        }))
     }
 }

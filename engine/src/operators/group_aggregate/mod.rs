@@ -12,6 +12,7 @@
 
 mod change_marks;
 mod changes;
+mod frozen;
 mod group_states;
 mod keyed;
 mod local;
@@ -302,7 +303,7 @@ impl Operator for GroupAggregateOperator {
                 .as_ref()
                 .is_none_or(|(bundle, _)| bundle.is_empty())
             {
-                ctx.keys_changed(&self.states.sweep(now));
+                ctx.keys_changed(&self.states.sweep(now)?);
                 self.states.pack()?;
             }
             self.plan_sweep(now);

@@ -5,9 +5,11 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::*;
+use crate::operators::KeySet;
+use crate::operators::keyed_state::Frozen;
 use crate::operators::keyed_state::conformance::{Conformance, RandomRows, first_cell};
 use crate::operators::test_bench::{Way, check, run};
-use crate::state::HashMapStateBackend;
+use crate::state::{HashMapStateBackend, key_hashes_of};
 use crate::types::LogicalType;
 
 fn schema() -> Schema {
@@ -656,8 +658,150 @@ fn partials_find_the_groups_of_their_keys() {
     .check(|| operator(&two));
 }
 
+/// All of what is frozen: rows by the hash of their key, and the keys that are gone.
+#[derive(Default)]
+struct Thawed {
+    rows: BTreeMap<u64, Vec<String>>,
+    gone: Vec<u64>,
+}
+
+impl Thawed {
+    /// Takes one piece; whether there was one.
+    fn take(&mut self, operator: &mut GroupAggregateOperator, ctx: &Context) -> bool {
+        let Some(piece) = operator.thaw(ctx).unwrap() else {
+            return false;
+        };
+        self.gone.extend(piece.gone.iter().flatten());
+        for batch in piece.batches(TABLE) {
+            let lines = crate::operators::test_bench::rows_text(batch);
+            for (hash, line) in std::iter::zip(key_hashes_of(batch), lines) {
+                let rows = self.rows.entry(*hash).or_default();
+                rows.push(line);
+                assert_eq!(rows.len(), 1, "a group is copied once");
+            }
+        }
+        true
+    }
+}
+
+struct Changing {
+    operator: GroupAggregateOperator,
+    ctx: Context,
+    random: SmallRng,
+    /// The keys that rows came for since the last snapshot.
+    touched: KeySet,
+}
+
+impl Changing {
+    fn take_rows(&mut self, text: &str) -> Vec<u64> {
+        let rows = crate::operators::test_bench::batch(&schema(), text);
+        let hashes = key_hashes(&rows, &[0]).unwrap().values().to_vec();
+        self.touched.extend(hashes.iter().copied());
+        let mut out = Output::new(false);
+        let operator = &mut self.operator;
+        let flow = operator.process_batch(&mut self.ctx, InputIndex::FIRST, rows, &mut out);
+        assert_eq!(flow.unwrap(), Flow::Done);
+        hashes
+    }
+
+    fn change(&mut self) {
+        let mut row = || {
+            let kind = ["+I", "+I", "-D"][self.random.random_range(0..3)];
+            format!("{kind} k{}, 1", self.random.random_range(0..200))
+        };
+        let rows: Vec<String> = (0..20).map(|_| row()).collect();
+        let hashes = self.take_rows(&rows.join("\n"));
+        let keys: KeySet = hashes[..4].iter().copied().collect();
+        match self.random.random_range(0..5) {
+            0 => {
+                let mut out = Output::new(false);
+                let flow = self.operator.flush_bundle(&mut self.ctx, &mut out);
+                assert_eq!(flow.unwrap(), Flow::Done);
+                let cold = self.operator.evict_keyed(&self.ctx, &keys).unwrap();
+                self.operator.load_keyed(&self.ctx, &cold).unwrap();
+            }
+            1 => {
+                let now = self.ctx.processing_time();
+                self.ctx
+                    .set_processing_time(ProcessingTime(now.millis() + 50));
+                let mut out = Output::new(false);
+                let flow = self.operator.on_processing_time(&mut self.ctx, &mut out);
+                assert_eq!(flow.unwrap(), Flow::Done);
+            }
+            _ => {}
+        }
+    }
+}
+
 #[test]
-fn what_changed_is_exported_with_what_ended() {
+fn a_frozen_group_is_copied_as_it_was() {
+    for seed in 0..40 {
+        let mut job = Changing {
+            operator: operator(&GroupAggregateSpec {
+                mini_batch_rows: (seed % 2 == 0).then_some(7),
+                ttl: TimeToLive::of_millis([0, 200][seed as usize / 2 % 2]),
+                ..spec(&[count(), of_v("SUM")])
+            }),
+            ctx: Context::new(crate::operators::Subtask::SINGLE, Default::default()),
+            random: rand::SeedableRng::seed_from_u64(seed),
+            touched: KeySet::default(),
+        };
+        job.ctx.track_changed_keys();
+        job.operator.track_changes();
+        for round in 0..10 {
+            for _ in 0..job.random.random_range(0..8) {
+                job.change();
+            }
+            let mut out = Output::new(false);
+            let _ = job.operator.flush_bundle(&mut job.ctx, &mut out).unwrap();
+            let told: KeySet = job.ctx.take_changed_keys().into_iter().collect();
+            let touched = std::mem::take(&mut job.touched);
+            let all = round % 3 == 2;
+            let whole = job.operator.snapshot_keyed(&job.ctx).unwrap();
+            let mut expected = BTreeMap::new();
+            for batch in whole.batches(TABLE) {
+                let lines = crate::operators::test_bench::rows_text(batch);
+                expected.extend(std::iter::zip(key_hashes_of(batch).to_vec(), lines));
+            }
+            let keys = match all {
+                true => Frozen::All,
+                false => Frozen::Changed(&told),
+            };
+            assert!(job.operator.freeze(&job.ctx, keys).unwrap());
+            let mut thawed = Thawed::default();
+            let steps = job.random.random_range(0..4);
+            for step in 0.. {
+                if step < steps {
+                    job.change();
+                }
+                if job.random.random() && !thawed.take(&mut job.operator, &job.ctx) {
+                    break;
+                }
+            }
+            let copied: BTreeMap<u64, String> = thawed
+                .rows
+                .into_iter()
+                .map(|(hash, mut rows)| (hash, rows.remove(0)))
+                .collect();
+            let what = format!("seed {seed} round {round}");
+            for (hash, row) in &copied {
+                assert_eq!(Some(row), expected.get(hash), "{what}: {hash}");
+            }
+            if all {
+                assert_eq!(copied, expected, "{what}: all that was there");
+                continue;
+            }
+            for hash in touched.iter().chain(&told) {
+                let is_told = copied.contains_key(hash) || thawed.gone.contains(hash);
+                assert!(is_told, "{what}: {hash} changed, and nothing is said of it");
+                assert_eq!(copied.get(hash), expected.get(hash), "{what}: {hash}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_changed_is_frozen_with_what_ended() {
     let mut operator = operator(&spec(&[count()]));
     let mut ctx = Context::new(crate::operators::Subtask::SINGLE, Default::default());
     let mut out = Output::new(false);
@@ -670,23 +814,24 @@ fn what_changed_is_exported_with_what_ended() {
         hashes
     };
     let ctx = Context::new(crate::operators::Subtask::SINGLE, Default::default());
-    let mut hashes = take(&mut operator, "+I a, 1\n+I b, 1\n+I c, 1");
+    let copied = |operator: &mut GroupAggregateOperator| {
+        let nobody = KeySet::default();
+        assert!(operator.freeze(&ctx, Frozen::Changed(&nobody)).unwrap());
+        let mut thawed = Thawed::default();
+        while thawed.take(operator, &ctx) {}
+        let hashes: Vec<u64> = thawed.rows.into_keys().collect();
+        (hashes, thawed.gone)
+    };
+    let hashes = take(&mut operator, "+I a, 1\n+I b, 1\n+I c, 1");
     assert!(operator.take_changed().is_empty(), "nobody has asked");
     operator.track_changes();
     take(&mut operator, "-D a, 1\n+I b, 1");
-    let changed = operator.export_changed(&ctx).unwrap().unwrap();
-    hashes.truncate(2);
-    hashes.sort_unstable();
-    assert_eq!(changed.changed, Some(hashes));
-    let groups = changed.batches(TABLE);
-    assert_eq!(crate::operators::test_bench::rows_text(&groups[0]).len(), 1);
+    assert_eq!(copied(&mut operator), (vec![hashes[1]], vec![hashes[0]]));
     assert!(operator.take_changed().is_empty(), "it has been told");
     let c = take(&mut operator, "+I c, 1");
     let keys = c.iter().copied().collect();
     operator.evict_keyed(&ctx, &keys).unwrap();
-    let changed = operator.export_changed(&ctx).unwrap().unwrap();
-    assert_eq!(changed.changed, Some(c));
-    assert!(!changed.has_rows(), "it is elsewhere");
+    assert_eq!(copied(&mut operator), (vec![], c), "it is elsewhere");
 }
 
 #[test]

@@ -94,14 +94,14 @@ impl GroupAggregateOperator {
         if self.merges_partials {
             let counts = self.states.spec.row_counts(&rows.columns);
             let weight = |row: usize| counts.map_or(1, |counts| counts[row]);
-            let assigned = self.states.assign(&groups, known, weight, now);
+            let assigned = self.states.assign(&groups, known, weight, now)?;
             let (slots, columns, _) = kept(assigned, &rows.columns, None)?;
             let states = &mut self.states;
             states.aggregates.merge(&states.spec, &slots, &columns)?;
         } else {
             let weights = rows.weights.as_deref();
             let weight = |row: usize| weights.map_or(1, |weights| weights[row] as i64);
-            let assigned = self.states.assign(&groups, known, weight, now);
+            let assigned = self.states.assign(&groups, known, weight, now)?;
             let (slots, columns, weights) = kept(assigned, &rows.columns, weights)?;
             let states = &mut self.states;
             states

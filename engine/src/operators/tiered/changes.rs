@@ -1,9 +1,10 @@
 //! Which keys changed since the last snapshot.
 
 use crate::error::Result;
+use crate::operators::keyed_state::Frozen;
 use crate::operators::{Context, KeySet, KeyedState};
 use crate::planted::{Bug, is_planted};
-use crate::state::StateSnapshot;
+use crate::state::{StateSnapshot, key_hashes_of};
 
 /// See the file.
 #[derive(Debug)]
@@ -51,19 +52,20 @@ impl Changes {
         }
     }
 
-    /// What is at hand of the keys that changed; none has from now on.
+    /// What is at hand of the keys that changed, or nothing of it yet ([`KeyedState::freeze`]); none has changed from now on.
     pub(super) fn export(
         &mut self,
         ctx: &mut Context,
         keyed: &mut dyn KeyedState,
     ) -> Result<StateSnapshot> {
         self.note_told(ctx);
-        if self.by_operator
-            && !is_planted(Bug::ChangeForgotten)
-            && self.changed.is_empty()
-            && let Some(snapshot) = keyed.export_changed(ctx)?
-        {
-            return Ok(snapshot);
+        let freezes = self.by_operator && !is_planted(Bug::ChangeForgotten);
+        if freezes && keyed.freeze(ctx, Frozen::Changed(&self.changed))? {
+            self.changed.clear();
+            return Ok(StateSnapshot {
+                gone: Some(Vec::new()),
+                ..StateSnapshot::default()
+            });
         }
         self.gather(ctx, keyed);
         let mut changed = std::mem::take(&mut self.changed);
@@ -72,9 +74,7 @@ impl Changes {
             forgotten.map(|hash| changed.remove(&hash));
         }
         let mut snapshot = keyed.export_keyed(ctx, &changed)?;
-        let mut changed: Vec<u64> = changed.into_iter().collect();
-        changed.sort_unstable();
-        snapshot.changed = Some(changed);
+        snapshot.gone = Some(gone(changed, &snapshot));
         Ok(snapshot)
     }
 
@@ -85,10 +85,18 @@ impl Changes {
         ctx: &mut Context,
         keyed: &mut dyn KeyedState,
     ) -> KeySet {
-        self.gather(ctx, keyed);
-        self.changed
-            .extract_if(|hash| keys.contains(hash))
-            .collect()
+        self.note_told(ctx);
+        let told = if self.by_operator {
+            keyed.take_changed_among(keys)
+        } else {
+            None
+        };
+        if told.is_none() {
+            self.gather(ctx, keyed);
+        }
+        let mut among = told.unwrap_or_default();
+        among.extend(self.changed.extract_if(|hash| keys.contains(hash)));
+        among
     }
 
     fn gather(&mut self, ctx: &mut Context, keyed: &mut dyn KeyedState) {
@@ -97,4 +105,13 @@ impl Changes {
             self.changed.extend(keyed.take_changed());
         }
     }
+}
+
+/// Those of the keys that changed which have no rows any more.
+pub(super) fn gone(mut changed: KeySet, snapshot: &StateSnapshot) -> Vec<u64> {
+    let batches = snapshot.tables.values().flat_map(|table| &table.batches);
+    for hash in batches.flat_map(key_hashes_of) {
+        changed.remove(hash);
+    }
+    changed.into_iter().collect()
 }

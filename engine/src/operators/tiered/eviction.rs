@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 
-use super::{Lower, TieredOperator};
+use super::{Lower, TieredOperator, changes};
 use crate::error::Result;
 use crate::operators::{Context, DueTime, KeySet, KeyedState};
 use crate::planted::{Bug, is_planted};
@@ -90,9 +90,7 @@ impl TieredOperator {
         let gone = keyed.evict_keyed(ctx, victims)?;
         if !changed.is_empty() {
             let mut part = gone.filter_keyed(&|hash| changed.contains(&hash))?;
-            let mut hashes: Vec<u64> = changed.into_iter().collect();
-            hashes.sort_unstable();
-            part.changed = Some(hashes);
+            part.gone = Some(changes::gone(changed, &part));
             let part = self.parts.write(&part)?;
             self.parts.written.push(part);
         }
@@ -167,7 +165,7 @@ impl Lower {
         let mut give = |piece: &mut Vec<(u64, Vec<u8>)>| -> Result<()> {
             let units = piece.iter().map(|(hash, value)| (*hash, &value[..]));
             let mut snapshot = self.codec.decode(units)?;
-            snapshot.changed = Some(piece.iter().map(|(hash, _)| *hash).collect());
+            snapshot.gone = Some(Vec::new());
             piece.clear();
             call(snapshot)
         };

@@ -14,15 +14,17 @@ mod residents;
 mod tests;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use self::changes::Changes;
 use self::residents::Residents;
+use super::keyed_state::Frozen;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::planted::{Bug, is_planted};
-use crate::state::{EncodedUnits, MemoryShare, StatePart, StateSnapshot, UnitCodec, UnitStore};
+use crate::state::{
+    EncodedUnits, MemoryShare, StateBackend, StatePart, StateSnapshot, UnitCodec, UnitStore,
+};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
 
@@ -37,16 +39,16 @@ pub struct TierOptions {
     pub memory: Option<MemoryShare>,
     /// Whether snapshots hold what changed alone.
     pub incremental: bool,
-    /// Where parts of snapshots are written.
-    pub directory: PathBuf,
+    /// In whose local directory parts of snapshots are written.
+    pub backend: Arc<dyn StateBackend>,
     /// The instance's name, by which its files are told apart.
     pub name: String,
 }
 
-/// The operator with its state in tiers where that is asked for and it can take its state apart; else as it is.
+/// The operator with its state in tiers if it can take its state apart; else as it is. With neither a lower tier nor incremental snapshots
+/// it still copies snapshots while rows go on.
 pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn Operator> {
-    let wanted = options.store.is_some() || options.incremental;
-    let Some(keyed) = operator.keyed_state().filter(|_| wanted) else {
+    let Some(keyed) = operator.keyed_state() else {
         return operator;
     };
     let due_time = keyed.due_time();
@@ -63,7 +65,7 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         memory: options.memory,
         changes,
         parts: Parts {
-            directory: options.directory,
+            backend: options.backend,
             name: options.name,
             written: Vec::new(),
         },
@@ -102,27 +104,14 @@ struct Lower {
 
 /// Pieces of the next snapshot.
 struct Parts {
-    directory: PathBuf,
+    backend: Arc<dyn StateBackend>,
     name: String,
     written: Vec<StatePart>,
 }
 
-/// Numbers the files of parts. One for the process: a part of an attempt that failed may be held until after the next attempt has begun,
-/// and its file goes with it.
-static NEXT_PART: AtomicU64 = AtomicU64::new(1);
-
 impl Parts {
-    fn write(&mut self, snapshot: &StateSnapshot) -> Result<StatePart> {
-        std::fs::create_dir_all(&self.directory).map_err(|error| {
-            Error::resource(format!(
-                "cannot create {}: {error}",
-                self.directory.display()
-            ))
-        })?;
-        let number = NEXT_PART.fetch_add(1, Ordering::Relaxed);
-        let process = std::process::id();
-        let file = format!("{}-{process}-{number:x}.part", self.name);
-        StatePart::write(self.directory.join(file), snapshot)
+    fn write(&self, snapshot: &StateSnapshot) -> Result<StatePart> {
+        StatePart::write(&self.backend, &self.name, snapshot)
     }
 }
 
@@ -380,6 +369,17 @@ impl Operator for TieredOperator {
         Ok(snapshot)
     }
 
+    fn continue_snapshot(&mut self, ctx: &mut Context) -> Result<Option<StateSnapshot>> {
+        let mut piece = self.keyed().thaw(ctx)?;
+        if let Some(piece) = piece
+            .as_mut()
+            .filter(|_| is_planted(Bug::TombstoneForgotten))
+        {
+            piece.gone = Some(Vec::new());
+        }
+        Ok(piece)
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         let keys = match &mut self.lower {
             Some(lower) if lower.residents.are_known() => snapshot.key_hashes(),
@@ -423,15 +423,18 @@ impl TieredOperator {
             .expect("an operator does not lose its keyed state");
         let mut snapshot = self.changes.export(ctx, keyed)?;
         if is_planted(Bug::TombstoneForgotten) {
-            snapshot.changed = Some(snapshot.key_hashes());
+            snapshot.gone = Some(Vec::new());
         }
         snapshot.parts = std::mem::take(&mut self.parts.written);
         Ok(snapshot)
     }
 
-    /// What is at hand, and in parts what is not.
+    /// What is at hand, or nothing of it yet ([`KeyedState::freeze`]), and in parts what is not.
     fn snapshot_all(&mut self, ctx: &mut Context) -> Result<StateSnapshot> {
-        let mut snapshot = self.keyed().snapshot_keyed(ctx)?;
+        let mut snapshot = match self.keyed().freeze(ctx, Frozen::All)? {
+            true => StateSnapshot::default(),
+            false => self.keyed().snapshot_keyed(ctx)?,
+        };
         if let Some(lower) = &self.lower {
             let mut pieces = Vec::new();
             lower.for_each_piece(&mut |piece| {

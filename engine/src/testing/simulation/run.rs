@@ -147,7 +147,7 @@ impl<'w> Run<'w> {
         let weights = Weights {
             event: *[0.05, 0.2, 0.5].choose(&mut random).unwrap_or(&0.2),
             death: *[0.005, 0.02, 0.05].choose(&mut random).unwrap_or(&0.02),
-            checkpoint: *[0.03, 0.1, 0.4].choose(&mut random).unwrap_or(&0.1),
+            checkpoint: *[0.1, 0.3, 0.8].choose(&mut random).unwrap_or(&0.3),
             arrival: *[0.05, 0.2, 0.6].choose(&mut random).unwrap_or(&0.2),
         };
         let incremental = random.random_bool(0.5);
@@ -351,7 +351,7 @@ impl<'w> Run<'w> {
             .map_or(0, DeterministicStepper::task_count);
         let mut order: Vec<usize> = (0..tasks).collect();
         order.shuffle(&mut self.random);
-        let mut moved = false;
+        let (mut moved, arrived) = (false, self.released);
         for index in order {
             if self.random.random_bool(self.weights.event) && !self.event()? {
                 return Ok(false);
@@ -368,7 +368,8 @@ impl<'w> Run<'w> {
             self.quiet_steps += 1;
             self.take_completed()?;
         }
-        match moved {
+        // What arrived behind the last look of a task still has to be looked at.
+        match moved || self.released > arrived {
             true => {
                 self.idle_turns = 0;
                 Ok(false)

@@ -133,7 +133,7 @@ impl Vault {
         let contents = job.completed_contents()?;
         let events = match random.random_range(0..4) {
             0 => 0,
-            1 => random.random_range(20..60),
+            1 => random.random_range(10..30),
             _ => random.random_range(1..8),
         };
         Some(self.wait(contents, events, false))
@@ -183,7 +183,11 @@ impl Vault {
         if faulty {
             let faults = [BlobFault::Refused, BlobFault::AnswerLost, BlobFault::Torn];
             self.blobs.plan(Planned {
-                behind: random.random_range(0..12),
+                // A small checkpoint takes three calls; the rest clears up.
+                behind: match random.random_bool(0.7) {
+                    true => random.random_range(0..3),
+                    false => random.random_range(3..12),
+                },
                 fault: *faults.choose(random).unwrap_or(&BlobFault::Refused),
                 dies: waiting.is_final || may_die && random.random_bool(0.5),
             });
