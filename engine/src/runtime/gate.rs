@@ -207,6 +207,16 @@ impl InputGate {
         }
     }
 
+    /// Whether something else than a row is the next that comes.
+    pub(crate) fn has_control(&self) -> bool {
+        let mut open = (0..self.channels.len()).filter(|index| self.is_open(*index));
+        let is_next = |index: usize| self.channels[index].receiver.is_control_next();
+        match self.ready.front() {
+            Some((_, element)) => !matches!(element, StreamElement::Batch(_)),
+            None => open.any(is_next),
+        }
+    }
+
     /// The front of some open channel. Control elements come first: how far the channels are is known before rows are judged
     /// by it. Among rows the channels take turns.
     fn receive(&mut self, batch_rows: usize) -> Result<Option<(usize, StreamElement)>> {
@@ -524,8 +534,10 @@ mod tests {
         let (senders, mut new) = gate(2);
         new.restore(EventTime(5));
         senders[1].send(StreamElement::Watermark(EventTime(9)));
+        assert!(new.has_control());
         assert!(read().fits(subtask, &new.origins()));
         new.replay(read().of_instance(subtask).unwrap());
+        assert!(!new.has_control(), "rows come first");
         let seen = drain(&mut new);
         assert_eq!(seen, ["3 rows", "watermark 8", "watermark 10"]);
         let rescaled = Subtask {

@@ -721,16 +721,26 @@ impl Task {
     }
 
     /// Before any row is read: a source subtask without splits says that it is idle or has ended, and the tasks behind it pass
-    /// that on. So who holds the watermark back does not depend on which thread is first.
+    /// that on. So who holds the watermark back does not depend on which thread is first. Rows that were on their way at a restored
+    /// checkpoint stay where they are; what follows them is not passed on before them.
     pub(crate) fn prime(&mut self, env: &StepEnvironment) -> Result<()> {
         match &self.head {
             Head::Source(source) if source.operator.has_splits() => Ok(()),
             Head::Source(_) => self.step(env).map(drop),
             Head::Gate(_) => {
-                while self.step(env)? == Step::Progress {}
+                while self.has_control_next() && self.step(env)? == Step::Progress {}
                 Ok(())
             }
         }
+    }
+
+    /// Whether what comes next into the chain is no row.
+    fn has_control_next(&self) -> bool {
+        let is_next = match &self.head {
+            Head::Source(_) => false,
+            Head::Gate(gate) => gate.has_control(),
+        };
+        is_next && self.slots.iter().all(|slot| slot.queue.is_empty())
     }
 
     /// Whether nothing waits inside, so that the head may be read.
