@@ -61,15 +61,13 @@ pub struct SourceOperator {
     /// What was put out last, so that only changes go out.
     emitted: EventTime,
     status: WatermarkStatus,
-    /// Known from the first call with a context.
-    subtask: Option<Subtask>,
     records: u64,
 }
 
 /// What one instance keeps in a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct SourceState {
-    /// Index and parallelism; `None` where the instance had not begun.
+    /// Index and parallelism; `None`: written before they were always known.
     subtask: Option<(usize, usize)>,
     splits: Vec<SplitState>,
     watermarks: SourceWatermarksState,
@@ -92,7 +90,6 @@ impl SourceOperator {
             watermarks: SourceWatermarks::new(strategy),
             emitted: EventTime::MIN,
             status: WatermarkStatus::Active,
-            subtask: None,
             records: 0,
         }
     }
@@ -122,7 +119,6 @@ impl SourceOperator {
         request: &PollRequest,
         out: &mut Output,
     ) -> Result<SourceStatus> {
-        self.subtask = Some(ctx.subtask());
         if let Some(slowest) = self
             .watermarks
             .slowest_split()
@@ -187,7 +183,6 @@ impl SourceOperator {
 
     /// Ends as if all splits had, at the positions where they are: the job is being drained.
     pub fn drain(&mut self, ctx: &mut Context, out: &mut Output) -> SourceStatus {
-        self.subtask = Some(ctx.subtask());
         self.end(ctx, out)
     }
 
@@ -227,12 +222,11 @@ impl SourceOperator {
         }
     }
 
-    /// The reader's positions and the time, as of the last poll.
-    pub fn snapshot_state(&self) -> Result<StateSnapshot> {
+    /// The reader's positions and the time, as of the last poll. `subtask`: whose they are, also of one that was not polled yet, for
+    /// at the same parallelism rows on their way keep their order only if every split stays where it is.
+    pub fn snapshot_state(&self, subtask: Subtask) -> Result<StateSnapshot> {
         let state = SourceState {
-            subtask: self
-                .subtask
-                .map(|subtask| (subtask.index, subtask.parallelism)),
+            subtask: Some((subtask.index, subtask.parallelism)),
             splits: self.reader.snapshot()?,
             watermarks: self.watermarks.state(),
         };
@@ -245,7 +239,6 @@ impl SourceOperator {
     /// start. At the same parallelism every subtask goes on with its own splits; else the splits, sorted by their names, are
     /// dealt round robin, and no subtask starts behind the watermark of the slowest.
     pub fn restore_state(&mut self, ctx: &mut Context, snapshot: &StateSnapshot) -> Result<()> {
-        self.subtask = Some(ctx.subtask());
         let states: Vec<SourceState> = snapshot.json(STATE)?;
         let (index, parallelism) = (ctx.subtask().index, ctx.subtask().parallelism);
         let own = |state: &&SourceState| state.subtask == Some((index, parallelism));

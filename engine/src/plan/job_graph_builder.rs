@@ -129,6 +129,7 @@ impl GraphBuilder<'_> {
         let chain_node = ChainNode {
             uid: node.uid.clone(),
             name: node.kind.name().to_string(),
+            reads: self.operators.reads(node),
             keeps_late_rows: self.plan.late_rows_sink.is_some(),
             build: self.operators.operator(node)?,
         };

@@ -43,6 +43,21 @@ use crate::watermark::ChannelTime;
 /// The operator-scope table that holds it.
 pub(super) const CHANNELS: &str = crate::state::CHANNELS_TABLE;
 
+/// Who reads what comes: an operator at the head of a chain.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    /// Its kind, Flink's name.
+    pub(crate) operator: String,
+    /// What each of its inputs gives it; see [`ChainNode::reads`](super::graph::ChainNode).
+    pub(crate) inputs: Vec<String>,
+}
+
+impl Reader {
+    fn reads(&self, input: usize) -> &str {
+        self.inputs.get(input).map_or("", String::as_str)
+    }
+}
+
 /// Which channel of a gate it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ChannelOrigin {
@@ -74,8 +89,9 @@ pub(super) struct OvertakenChannel {
 /// Something that was overtaken, and where.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Note {
-    /// The operator's kind: what comes in has the columns that this kind reads.
+    /// The operator's kind, and what it read on the input: what comes in has the columns that this kind reads of that.
     operator: String,
+    reads: String,
     subtask: usize,
     parallelism: usize,
     origin: ChannelOrigin,
@@ -87,15 +103,19 @@ enum Noted {
     Time(ChannelTime),
     Watermark(EventTime),
     Status(WatermarkStatus),
-    Batch {
-        steps: Vec<(usize, EventTime)>,
-        hashed: Option<Vec<usize>>,
-    },
+    Batch(NotedBatch),
+}
+
+/// What goes with the rows of a batch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct NotedBatch {
+    steps: Vec<(usize, EventTime)>,
+    hashed: Option<Vec<usize>>,
 }
 
 /// The table of what was overtaken on the way into an operator instance; `None` where nothing was.
 pub(super) fn to_table(
-    operator: &str,
+    reader: &Reader,
     subtask: Subtask,
     channels: Vec<OvertakenChannel>,
 ) -> Result<Option<RecordBatch>> {
@@ -111,7 +131,8 @@ pub(super) fn to_table(
     } in channels
     {
         let mut note = Note {
-            operator: operator.to_string(),
+            operator: reader.operator.clone(),
+            reads: reader.reads(origin.input).to_string(),
             subtask: subtask.index,
             parallelism: subtask.parallelism,
             origin,
@@ -135,10 +156,10 @@ pub(super) fn to_table(
 fn noted_batch(batch: &ChangelogBatch) -> Noted {
     let hashes = batch.hashes.as_ref();
     let steps = batch.steps.iter();
-    Noted::Batch {
+    Noted::Batch(NotedBatch {
         steps: steps.map(|step| (step.row, step.watermark)).collect(),
         hashed: hashes.map(|hashes| hashes.columns().to_vec()),
-    }
+    })
 }
 
 /// A row an element: the note, and of a batch the rows as an Arrow IPC stream, the kinds and the hashes as they are.
@@ -187,14 +208,18 @@ impl TableBuilder {
     }
 }
 
-/// What was on its way into all instances of an operator, read back.
+/// What was on its way into all instances of an operator. The rows themselves are read by those whose they are.
 #[derive(Debug, Default)]
-pub(super) struct ChannelState(Vec<(Note, Restored)>);
+pub(super) struct ChannelState {
+    notes: Vec<(Note, Place)>,
+    tables: Vec<RecordBatch>,
+}
 
-#[derive(Debug)]
-enum Restored {
-    Time(ChannelTime),
-    Element(StreamElement),
+/// Where something stands.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    table: usize,
+    row: usize,
 }
 
 /// What one channel goes on with.
@@ -207,33 +232,29 @@ pub(super) struct ChannelReplay {
 }
 
 impl ChannelState {
-    /// Reads the tables of all instances of an operator of this kind.
-    pub(super) fn read(operator: &str, tables: &[RecordBatch]) -> Result<Self> {
-        let mut read = Vec::new();
-        for table in tables {
-            for row in 0..table.num_rows() {
-                read.push(read_row(table, row)?);
+    /// Reads the tables of all instances of an operator. Fails where this one is of another kind, or reads something else.
+    pub(super) fn read(reader: &Reader, tables: &[RecordBatch]) -> Result<Self> {
+        let mut notes = Vec::new();
+        for (table, batch) in tables.iter().enumerate() {
+            for (row, note) in read_notes(batch)?.into_iter().enumerate() {
+                note.check(reader)?;
+                notes.push((note, Place { table, row }));
             }
         }
-        let other = read.iter().find(|(note, _)| note.operator != operator);
-        if let Some((note, _)) = other {
-            return Err(Error::unsupported(format!(
-                "the checkpoint holds rows on their way into {}, which is {operator} in this job",
-                note.operator
-            ))
-            .hint("restore an unaligned checkpoint at the parallelism and with the options that it was taken with, or restore a savepoint"));
-        }
-        Ok(ChannelState(read))
+        Ok(ChannelState {
+            notes,
+            tables: tables.to_vec(),
+        })
     }
 
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.notes.is_empty()
     }
 
     /// Whether every channel can have its own back: an instance and a gate with these channels are as they were, all instances alike.
     pub(super) fn fits(&self, subtask: Subtask, channels: &[&ChannelOrigin]) -> bool {
-        self.0.iter().all(|(note, _)| {
+        self.notes.iter().all(|(note, _)| {
             let same = |origin: &&&ChannelOrigin| {
                 origin.edge == note.origin.edge
                     && origin.edges == note.origin.edges
@@ -245,10 +266,10 @@ impl ChannelState {
     }
 
     /// What the channels of one instance go on with, each by itself.
-    pub(super) fn of_instance(self, subtask: Subtask) -> Vec<ChannelReplay> {
+    pub(super) fn of_instance(self, subtask: Subtask) -> Result<Vec<ChannelReplay>> {
         let mut replays: Vec<ChannelReplay> = Vec::new();
-        let mine = self.0.into_iter();
-        for (note, restored) in mine.filter(|(note, _)| note.subtask == subtask.index) {
+        let mine = self.notes.iter();
+        for (note, place) in mine.filter(|(note, _)| note.subtask == subtask.index) {
             let (edge, sender) = (note.origin.edge, note.origin.sender);
             let is_it = |replay: &ChannelReplay| replay.edge == edge && replay.sender == sender;
             let at = replays.iter().position(is_it).unwrap_or_else(|| {
@@ -260,28 +281,63 @@ impl ChannelState {
                 });
                 replays.len() - 1
             });
-            match restored {
-                Restored::Time(time) => replays[at].time = Some(time),
-                Restored::Element(element) => replays[at].elements.push(element),
-            }
+            let element = match &note.element {
+                Noted::Time(time) => {
+                    replays[at].time = Some(*time);
+                    continue;
+                }
+                Noted::Watermark(watermark) => StreamElement::Watermark(*watermark),
+                Noted::Status(status) => StreamElement::Status(*status),
+                Noted::Batch(batch) => StreamElement::Batch(self.batch(batch, *place)?),
+            };
+            replays[at].elements.push(element);
         }
         replays.iter_mut().for_each(ChannelReplay::wake_at_the_end);
-        replays
+        Ok(replays)
     }
 
     /// The rows that one of any number of instances goes on with, without watermarks.
     pub(super) fn dealt(self, subtask: Subtask) -> Result<Vec<(InputIndex, StreamElement)>> {
         let mut dealt = Vec::new();
-        for (note, restored) in self.0 {
-            let Restored::Element(StreamElement::Batch(batch)) = restored else {
+        for (note, place) in &self.notes {
+            let Noted::Batch(batch) = &note.element else {
                 continue;
             };
+            let hashed = note.origin.hashed.as_deref();
+            if hashed.is_none() && subtask.index > 0 {
+                continue;
+            }
             let input = InputIndex(note.origin.input);
-            if let Some(batch) = share(batch, note.origin.hashed.as_deref(), subtask)? {
+            if let Some(batch) = share(self.batch(batch, *place)?, hashed, subtask)? {
                 dealt.push((input, StreamElement::Batch(batch)));
             }
         }
         Ok(dealt)
+    }
+
+    fn batch(&self, noted: &NotedBatch, place: Place) -> Result<ChangelogBatch> {
+        read_batch(&self.tables[place.table], place.row, noted)?.ok_or_else(damaged)
+    }
+}
+
+impl Note {
+    /// Fails where an operator cannot take it up.
+    fn check(&self, reader: &Reader) -> Result<()> {
+        let (operator, input) = (&self.operator, self.origin.input);
+        let why = if *operator != reader.operator {
+            format!("which is {} in this job", reader.operator)
+        } else if self.reads != reader.reads(input) {
+            format!(
+                "whose input {} has other rows or columns in this job",
+                input + 1
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::unsupported(format!(
+            "the checkpoint holds rows on their way into {operator}, {why}"
+        ))
+        .hint("restore an unaligned checkpoint with the statements, at the parallelism and with the options that it was taken with, or restore a savepoint"))
     }
 }
 
@@ -302,7 +358,7 @@ impl ChannelReplay {
     }
 }
 
-/// The rows of a batch that are an instance's.
+/// The rows of a batch that are an instance's; all where they are dealt by no key.
 fn share(
     batch: ChangelogBatch,
     hashed: Option<&[usize]>,
@@ -313,7 +369,7 @@ fn share(
         ..batch
     };
     let Some(columns) = hashed else {
-        return Ok((subtask.index == 0).then_some(batch));
+        return Ok(Some(batch));
     };
     let batch = with_hashes(batch, columns)?;
     let hashes = batch.hashes.as_ref().map_or(&[][..], KeyHashes::values);
@@ -331,31 +387,26 @@ fn share(
     })
 }
 
-fn read_row(table: &RecordBatch, row: usize) -> Result<(Note, Restored)> {
-    let damaged = || Error::external(format!("the state {CHANNELS} cannot be read"));
+fn damaged() -> Error {
+    Error::external(format!("the state {CHANNELS} cannot be read"))
+}
+
+fn read_notes(table: &RecordBatch) -> Result<Vec<Note>> {
     let notes = table.column_by_name("note").ok_or_else(damaged)?;
     let notes = notes.as_string_opt::<i32>().ok_or_else(damaged)?;
-    let note: Note = serde_json::from_str(notes.value(row)).map_err(|error| {
-        Error::external(format!("the state {CHANNELS} cannot be read: {error}"))
-    })?;
-    let restored = match &note.element {
-        Noted::Time(time) => Restored::Time(*time),
-        Noted::Watermark(watermark) => Restored::Element(StreamElement::Watermark(*watermark)),
-        Noted::Status(status) => Restored::Element(StreamElement::Status(*status)),
-        Noted::Batch { steps, hashed } => {
-            let batch = read_batch(table, row, steps, hashed.as_deref())?.ok_or_else(damaged)?;
-            Restored::Element(StreamElement::Batch(batch))
-        }
+    let read = |text: Option<&str>| {
+        serde_json::from_str(text.unwrap_or_default()).map_err(|error| {
+            Error::external(format!("the state {CHANNELS} cannot be read: {error}"))
+        })
     };
-    Ok((note, restored))
+    notes.iter().map(read).collect()
 }
 
 /// `None` where a part is missing, or has another length than the rows.
 fn read_batch(
     table: &RecordBatch,
     row: usize,
-    steps: &[(usize, EventTime)],
-    hashed: Option<&[usize]>,
+    noted: &NotedBatch,
 ) -> Result<Option<ChangelogBatch>> {
     let bytes = |name: &str| -> Option<&[u8]> {
         let column: &LargeBinaryArray = table.column_by_name(name)?.as_binary_opt()?;
@@ -374,7 +425,7 @@ fn read_batch(
     {
         return Ok(None);
     }
-    let hashes = match (hashed, bytes("hashes")) {
+    let hashes = match (&noted.hashed, bytes("hashes")) {
         (Some(columns), Some(bytes)) if bytes.len() == rows.num_rows() * 8 => {
             let values = bytes.as_chunks::<8>().0.iter();
             let values: Vec<u64> = values.map(|hash| u64::from_le_bytes(*hash)).collect();
@@ -383,7 +434,7 @@ fn read_batch(
         (None, _) => None,
         _ => return Ok(None),
     };
-    let steps = steps.iter();
+    let steps = noted.steps.iter();
     Ok(Some(ChangelogBatch {
         rows,
         kinds: kinds.map_or(RowKinds::INSERT_ONLY, |kinds| {

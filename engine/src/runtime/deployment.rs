@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::channel::{Parker, Receiver, Sender, channel};
-use super::channel_state::ChannelOrigin;
+use super::channel_state::{ChannelOrigin, Reader};
 use super::checks::checked;
 use super::exchange::{OutputEdge, Router};
 use super::expected_operators::expected_operators;
@@ -101,7 +101,10 @@ pub(crate) fn deploy(
                 let operator = checked(&node.name, tiered((node.build)(subtask)?, options));
                 slots.push(Slot::new(
                     node.uid.clone(),
-                    node.name.clone(),
+                    Reader {
+                        operator: node.name.clone(),
+                        inputs: node.reads.clone(),
+                    },
                     operator,
                     Context::new(subtask, counters.clone()),
                     node.keeps_late_rows,

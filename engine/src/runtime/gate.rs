@@ -207,6 +207,16 @@ impl InputGate {
         }
     }
 
+    /// Whether something else than a row is the next that comes.
+    pub(crate) fn has_control(&self) -> bool {
+        let mut open = (0..self.channels.len()).filter(|index| self.is_open(*index));
+        let is_next = |index: usize| self.channels[index].receiver.is_control_next();
+        match self.ready.front() {
+            Some((_, element)) => !matches!(element, StreamElement::Batch(_)),
+            None => open.any(is_next),
+        }
+    }
+
     /// The front of some open channel. Control elements come first: how far the channels are is known before rows are judged
     /// by it. Among rows the channels take turns.
     fn receive(&mut self, batch_rows: usize) -> Result<Option<(usize, StreamElement)>> {
@@ -347,7 +357,7 @@ mod tests {
     use super::*;
     use crate::operators::Subtask;
     use crate::runtime::channel::{Parker, Sender, channel};
-    use crate::runtime::channel_state::{self, ChannelState as Restored};
+    use crate::runtime::channel_state::{self, ChannelState as Restored, Reader};
     use crate::stream::ChangelogBatch;
 
     fn gate(channels: usize) -> (Vec<Sender>, InputGate) {
@@ -511,15 +521,23 @@ mod tests {
             max_parallelism: 128,
         };
         let overtaken = old.take_overtaken().unwrap();
-        let table = channel_state::to_table("Join", subtask, overtaken);
+        let reader = |operator: &str, reads: &str| Reader {
+            operator: operator.to_string(),
+            inputs: vec![reads.to_string()],
+        };
+        let join = reader("Join", "orders");
+        let table = channel_state::to_table(&join, subtask, overtaken);
         let table = table.unwrap().unwrap();
-        let read = || Restored::read("Join", std::slice::from_ref(&table)).unwrap();
+        let read_by = |reader: &Reader| Restored::read(reader, std::slice::from_ref(&table));
+        let read = || read_by(&join).unwrap();
 
         let (senders, mut new) = gate(2);
         new.restore(EventTime(5));
         senders[1].send(StreamElement::Watermark(EventTime(9)));
+        assert!(new.has_control());
         assert!(read().fits(subtask, &new.origins()));
-        new.replay(read().of_instance(subtask));
+        new.replay(read().of_instance(subtask).unwrap());
+        assert!(!new.has_control(), "rows come first");
         let seen = drain(&mut new);
         assert_eq!(seen, ["3 rows", "watermark 8", "watermark 10"]);
         let rescaled = Subtask {
@@ -537,7 +555,11 @@ mod tests {
             rows.sum::<usize>()
         };
         assert_eq!(count(0) + count(1), 3);
-        assert!(Restored::read("Other", std::slice::from_ref(&table)).is_err());
+        let error = |reader| read_by(&reader).unwrap_err().to_string();
+        let other = error(reader("Rank", "orders"));
+        assert!(other.contains("into Join, which is Rank"), "{other}");
+        let other = error(reader("Join", "orders with a column more"));
+        assert!(other.contains("input 1 has other rows"), "{other}");
     }
 
     #[test]

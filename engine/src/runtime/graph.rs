@@ -76,6 +76,9 @@ pub struct ChainNode {
     pub uid: String,
     /// For people: Flink's name for the operator.
     pub name: String,
+    /// What each of its inputs gives it, as a digest; empty where that is always the same. Rows that were on their way to it at a
+    /// checkpoint are of use only to an operator that reads the same.
+    pub reads: Vec<String>,
     /// Whether its late rows go to the late-rows table.
     pub keeps_late_rows: bool,
     /// Makes the operator.

@@ -54,12 +54,6 @@ impl JobOptions {
     /// The options of a session.
     pub fn from_config(config: &SessionConfig) -> Result<Self> {
         let checkpoints = CheckpointOptions::from_config(config)?;
-        if checkpoints.unaligned_after.is_some() {
-            return Err(
-                Error::unsupported("'execution.checkpointing.unaligned.enabled'")
-                    .hint("leave it off: barriers are aligned"),
-            );
-        }
         Ok(JobOptions {
             batch_rows: config.integer("volley.batch.rows").clamp(1, 1 << 20) as usize,
             batch_bytes: config.memory_bytes("volley.batch.bytes"),

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::channel_state::{self, CHANNELS, ChannelState, OvertakenChannel};
+use super::channel_state::{self, CHANNELS, ChannelState, OvertakenChannel, Reader};
 use super::exchange::Router;
 use super::gate::InputGate;
 use super::metrics::SourceMetrics;
@@ -125,7 +125,7 @@ pub(crate) struct SourceHead {
 /// An operator with its context, its queues, and the call that it has not completed.
 pub(crate) struct Slot {
     uid: String,
-    name: String,
+    reader: Reader,
     operator: Box<dyn Operator>,
     ctx: Context,
     queue: VecDeque<(InputIndex, StreamElement)>,
@@ -237,7 +237,7 @@ impl SourceHead {
     }
 
     fn snapshot(&self, emitted: EventTime) -> Result<StateSnapshot> {
-        let mut snapshot = self.operator.snapshot_state()?;
+        let mut snapshot = self.operator.snapshot_state(self.ctx.subtask())?;
         snapshot.insert_json(TIME, &time_state(&self.ctx, emitted))?;
         Ok(snapshot)
     }
@@ -246,14 +246,14 @@ impl SourceHead {
 impl Slot {
     pub(crate) fn new(
         uid: String,
-        name: String,
+        reader: Reader,
         operator: Box<dyn Operator>,
         ctx: Context,
         keeps_late_rows: bool,
     ) -> Self {
         Slot {
             uid,
-            name,
+            reader,
             operator,
             ctx,
             queue: VecDeque::new(),
@@ -492,13 +492,15 @@ impl Slot {
                     self.ctx.advance_watermark(time.watermark);
                 }
                 emitted = time.emitted;
-                channels = ChannelState::read(&self.name, state.batches(CHANNELS))?;
+                channels = ChannelState::read(&self.reader, state.batches(CHANNELS))?;
             } else {
                 state.retain_keyed();
             }
             self.operator
                 .restore_state(&mut self.ctx, state)
-                .map_err(|error| error.context(format!("while restoring {}", self.name)))?;
+                .map_err(|error| {
+                    error.context(format!("while restoring {}", self.reader.operator))
+                })?;
         }
         Ok((emitted, channels))
     }
@@ -608,7 +610,7 @@ impl Task {
         let subtask = self.slots[index].ctx.subtask();
         match &mut self.head {
             Head::Gate(gate) if index == 0 && channels.fits(subtask, &gate.origins()) => {
-                gate.replay(channels.of_instance(subtask));
+                gate.replay(channels.of_instance(subtask)?);
             }
             _ => self.slots[index].queue.extend(channels.dealt(subtask)?),
         }
@@ -719,16 +721,26 @@ impl Task {
     }
 
     /// Before any row is read: a source subtask without splits says that it is idle or has ended, and the tasks behind it pass
-    /// that on. So who holds the watermark back does not depend on which thread is first.
+    /// that on. So who holds the watermark back does not depend on which thread is first. Rows that were on their way at a restored
+    /// checkpoint stay where they are; what follows them is not passed on before them.
     pub(crate) fn prime(&mut self, env: &StepEnvironment) -> Result<()> {
         match &self.head {
             Head::Source(source) if source.operator.has_splits() => Ok(()),
             Head::Source(_) => self.step(env).map(drop),
             Head::Gate(_) => {
-                while self.step(env)? == Step::Progress {}
+                while self.has_control_next() && self.step(env)? == Step::Progress {}
                 Ok(())
             }
         }
+    }
+
+    /// Whether what comes next into the chain is no row.
+    fn has_control_next(&self) -> bool {
+        let is_next = match &self.head {
+            Head::Source(_) => false,
+            Head::Gate(gate) => gate.has_control(),
+        };
+        is_next && self.slots.iter().all(|slot| slot.queue.is_empty())
     }
 
     /// Whether nothing waits inside, so that the head may be read.
@@ -839,8 +851,10 @@ impl Task {
         let slot = &mut self.slots[index];
         while let Some(late) = slot.out.pop_late() {
             if !self.late.is_empty() {
-                self.late
-                    .send(StreamElement::Batch(late_rows_batch(&slot.name, &late)?))?;
+                self.late.send(StreamElement::Batch(late_rows_batch(
+                    &slot.reader.operator,
+                    &late,
+                )?))?;
             }
         }
         Ok(())
@@ -921,7 +935,7 @@ impl Task {
         let Some(first) = self.slots.first().filter(|_| !overtaken.is_empty()) else {
             return Ok(());
         };
-        let table = channel_state::to_table(&first.name, first.ctx.subtask(), overtaken)?;
+        let table = channel_state::to_table(&first.reader, first.ctx.subtask(), overtaken)?;
         let own = report.snapshot_of(&first.uid);
         if let (Some(snapshot), Some(table)) = (own, table) {
             snapshot.insert_operator(CHANNELS, vec![table]);

@@ -1,7 +1,8 @@
 //! The deterministic simulation with fixed seeds, with fresh ones, and with faults planted to see that it finds them.
 //!
 //! Four seeds of five run a job of the simulation's own pool, the fifth a random query. `VOLLEY_SIMULATE_SEEDS` runs so many fresh seeds,
-//! `VOLLEY_SIMULATE_SEED` says from which on; `VOLLEY_SIMULATE_VERBOSE` shows the events of runs that hold, too.
+//! `VOLLEY_SIMULATE_SEED` says from which on; `VOLLEY_SIMULATE_UNALIGNED` has their barriers overtake; `VOLLEY_SIMULATE_VERBOSE` shows the
+//! events of runs that hold, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -51,10 +52,10 @@ fn random_query(seed: u64) -> Option<Workload> {
     })
 }
 
-fn run(seed: u64) -> Option<Result<Report, Box<Failure>>> {
+fn run(seed: u64, barriers: Barriers) -> Option<Result<Report, Box<Failure>>> {
     let options = SimulationOptions {
         verbose: std::env::var_os("VOLLEY_SIMULATE_VERBOSE").is_some(),
-        unaligned: false,
+        unaligned: barriers == Barriers::Overtake,
     };
     let result = simulate_workload(&workload(seed)?, seed, &options);
     // Of random queries some are not supported: those alone may be refused.
@@ -66,6 +67,13 @@ fn run(seed: u64) -> Option<Result<Report, Box<Failure>>> {
         Err(failure) if refused(&failure) => None,
         result => Some(result),
     }
+}
+
+/// What barriers do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Barriers {
+    Wait,
+    Overtake,
 }
 
 /// What happened in many runs.
@@ -97,17 +105,20 @@ impl Sums {
 }
 
 /// Runs seeds; fails with the first that does not hold.
-fn check(seeds: impl Iterator<Item = u64>) -> Sums {
+fn check(seeds: impl Iterator<Item = u64>, barriers: Barriers) -> Sums {
     let begun = Instant::now();
     let mut sums = Sums::default();
     for seed in seeds {
-        match run(seed) {
+        match run(seed, barriers) {
             None => sums.refused += 1,
             Some(Ok(report)) => {
                 for event in &report.events {
                     eprintln!("  {event}");
                 }
                 sums.add(&report);
+            }
+            Some(Err(failure)) if barriers == Barriers::Overtake => {
+                panic!("{failure} with --unaligned")
             }
             Some(Err(failure)) => panic!("{failure}"),
         }
@@ -121,7 +132,10 @@ fn check(seeds: impl Iterator<Item = u64>) -> Sums {
 const SEEDS: u64 = 500;
 
 fn check_share(share: u64) {
-    let sums = check((0..SEEDS).filter(|seed| seed / 5 % 4 == share));
+    let sums = check(
+        (0..SEEDS).filter(|seed| seed / 5 % 4 == share),
+        Barriers::Wait,
+    );
     let Happened {
         deaths,
         deaths_during_restore,
@@ -169,6 +183,20 @@ fn jobs_that_die_give_what_those_do_that_live_3() {
 #[test]
 fn jobs_that_die_give_what_those_do_that_live_4() {
     check_share(3);
+}
+
+/// Jobs whose barriers overtake, restored with what they had overtaken.
+#[test]
+fn unaligned_checkpoints_lose_nothing_and_double_nothing() {
+    let sums = check(0..5 * pool_size() as u64, Barriers::Overtake);
+    let Happened {
+        overtaken,
+        restores,
+        rescales,
+        ..
+    } = sums.happened;
+    assert!(overtaken > sums.runs / 4, "{sums:?}");
+    assert!(restores > sums.runs && rescales > sums.runs / 4, "{sums:?}");
 }
 
 #[test]
@@ -260,7 +288,11 @@ fn fresh_simulations_hold() {
     };
     let first = number("VOLLEY_SIMULATE_SEED").unwrap_or_else(|| u64::from(rand::random::<u32>()));
     eprintln!("simulation: {count} seeds from {first} on");
-    check(first..first.saturating_add(count));
+    let barriers = match std::env::var_os("VOLLEY_SIMULATE_UNALIGNED") {
+        None => Barriers::Wait,
+        Some(_) => Barriers::Overtake,
+    };
+    check(first..first.saturating_add(count), barriers);
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -283,7 +315,7 @@ mod planted {
         let mut found = 0;
         let mut first = None;
         for seed in 0..SEEDS {
-            if let Some(Err(failure)) = run(seed) {
+            if let Some(Err(failure)) = run(seed, Barriers::Wait) {
                 found += 1;
                 let line = failure
                     .message

@@ -15,7 +15,7 @@ use super::writer::SCHEMA_KEY;
 use crate::blobs::{BlobStore, open_blobs};
 use crate::checkpoint::{Damage, PlanFacts, SnapshotReader, TableFacts, Verified};
 use crate::error::{Error, Result};
-use crate::state::{StateSnapshot, StateTable, TableScope};
+use crate::state::{StateSnapshot, StateTable, TableScope, holds_job_rows};
 use crate::stream::{CheckpointId, KeyGroupRange};
 
 /// How many rows a batch has.
@@ -187,7 +187,7 @@ impl SnapshotReader for SavepointReader {
     }
 
     fn has_rows(&self, uid: &str) -> Result<bool> {
-        let holds_rows = |table: &SavepointTable| !table.name.starts_with('$') && table.rows > 0;
+        let holds_rows = |table: &SavepointTable| holds_job_rows(&table.name) && table.rows > 0;
         let operator = self.operator(uid);
         Ok(operator.is_some_and(|operator| operator.tables.iter().any(holds_rows)))
     }

@@ -17,7 +17,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::{PlanFacts, SnapshotReader, TableFacts};
 use crate::error::Result;
-use crate::state::{StateSnapshot, TableScope};
+use crate::state::{StateSnapshot, TableScope, holds_job_rows};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 
 pub(super) use migration::converted;
@@ -125,7 +125,7 @@ fn restored(
 }
 
 fn sizes(tables: &[TableFacts]) -> (u64, u64) {
-    let own = tables.iter().filter(|table| !table.is_note());
+    let own = tables.iter().filter(|table| holds_job_rows(&table.name));
     own.fold((0, 0), |(rows, bytes), table| {
         (rows + table.rows, bytes + table.bytes)
     })
@@ -135,7 +135,7 @@ fn sizes(tables: &[TableFacts]) -> (u64, u64) {
 fn owes_nothing(reader: &dyn SnapshotReader, uid: &str, tables: &[TableFacts]) -> Result<bool> {
     let mut own = tables
         .iter()
-        .filter(|table| !table.is_note() && table.rows > 0);
+        .filter(|table| holds_job_rows(&table.name) && table.rows > 0);
     if !own.all(|table| table.scope == TableScope::Operator) {
         return Ok(false);
     }
@@ -148,7 +148,7 @@ fn owes_nothing(reader: &dyn SnapshotReader, uid: &str, tables: &[TableFacts]) -
     let batches = state
         .tables
         .iter()
-        .filter(|(name, _)| !name.starts_with('$'))
+        .filter(|(name, _)| holds_job_rows(name))
         .flat_map(|(_, table)| &table.batches);
     Ok(batches.into_iter().all(|batch| {
         let documents = batch

@@ -8,7 +8,7 @@ use arrow::datatypes::*;
 
 use super::*;
 use crate::checkpoint::JobSnapshot;
-use crate::state::{AGGREGATE_PART, KEY_HASH_COLUMN, ROWS_PART, STATE_PART};
+use crate::state::{AGGREGATE_PART, CHANNELS_TABLE, KEY_HASH_COLUMN, ROWS_PART, STATE_PART};
 
 fn hash() -> Field {
     Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)
@@ -322,6 +322,22 @@ fn the_report_tells_what_becomes_of_each_operator_and_losses_must_be_allowed() {
     assert_eq!(wider.batches("groups")[0].schema(), wide);
     assert!(reader.read("other", all, 128).unwrap().tables.is_empty());
     assert!(!reader.operators().contains(&"gone".to_string()));
+}
+
+/// What was on its way into an operator is lost with it, also where the operator itself keeps nothing.
+#[test]
+fn rows_on_their_way_into_an_operator_that_is_gone_are_a_loss() {
+    let mut saved = job(vec![]);
+    let notes: ArrayRef = Arc::new(StringArray::from(vec!["{}"]));
+    let table = RecordBatch::try_from_iter([("note", notes)]).unwrap();
+    let mut calc = StateSnapshot::default();
+    calc.insert_operator(CHANNELS_TABLE, vec![table]);
+    calc.insert_json("$time", &1).unwrap();
+    saved.operators.insert("calc-gone".to_string(), calc);
+    let report = plan_upgrade(&saved, &[]).unwrap();
+    let error = report.refuse_losses(false).unwrap_err().to_string();
+    assert!(error.contains("calc-gone]: 1 row"), "{error}");
+    report.refuse_losses(true).unwrap();
 }
 
 #[test]

@@ -280,7 +280,7 @@ fn after_a_restore_rows_go_on_and_time_does_not_go_back() {
         let mut first = source(SCRIPT, 0, 0);
         first.add_splits(unread(&["a", "b"])).unwrap();
         let mut lines = poll(&mut first, stop).unwrap();
-        let snapshot = first.snapshot_state().unwrap();
+        let snapshot = first.snapshot_state(context(0, 1).subtask()).unwrap();
         let mut second = source(SCRIPT, 0, 0);
         second.restore_state(&mut context(0, 1), &snapshot).unwrap();
         lines.extend(poll(&mut second, 100).unwrap());
@@ -315,7 +315,8 @@ fn a_rescaled_restore_deals_every_split_once_and_keeps_the_watermark() {
         let mut out = Output::new(false);
         let status = source.poll(&mut context(index, 2), &request, &mut out);
         assert_eq!(status.unwrap(), SourceStatus::Emitted);
-        snapshot.merge(source.snapshot_state().unwrap());
+        let subtask = context(index, 2).subtask();
+        snapshot.merge(source.snapshot_state(subtask).unwrap());
     }
     let mut dealt = Vec::new();
     for index in 0..3 {
@@ -327,4 +328,24 @@ fn a_rescaled_restore_deals_every_split_once_and_keeps_the_watermark() {
         dealt.push((source.reader.snapshot().unwrap().len(), watermark));
     }
     assert_eq!(dealt, [(1, 1000), (1, 3000), (0, 1000)]);
+}
+
+/// Rows of a split that are on their way come before what is read of it then only from the same subtask.
+#[test]
+fn at_the_same_parallelism_splits_stay_where_they_are_also_where_an_instance_was_never_polled() {
+    let mut snapshot = StateSnapshot::default();
+    for (index, splits) in [(0, vec!["a", "b"]), (1, vec!["c", "d"])] {
+        let mut source = source("", 0, 0);
+        source.add_splits(unread(&splits)).unwrap();
+        let subtask = context(index, 2).subtask();
+        snapshot.merge(source.snapshot_state(subtask).unwrap());
+    }
+    for (index, splits) in [(0, ["a", "b"]), (1, ["c", "d"])] {
+        let mut source = source("", 0, 0);
+        let mut ctx = context(index, 2);
+        source.restore_state(&mut ctx, &snapshot).unwrap();
+        let read = source.reader.snapshot().unwrap();
+        let read: Vec<&str> = read.iter().map(|split| split.id.as_str()).collect();
+        assert_eq!(read, splits);
+    }
 }

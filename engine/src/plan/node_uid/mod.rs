@@ -7,7 +7,10 @@
 
 mod lineage;
 
-use super::exec_node::{ExecNodeKind, ExecPlan};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan};
+use super::explain::describe;
 
 pub(crate) use lineage::{Lineage, folded_input, lineages};
 
@@ -21,6 +24,24 @@ pub(crate) fn assign_uids(plan: &mut ExecPlan) {
     for (node, uid) in plan.nodes.iter_mut().zip(uids) {
         node.uid = uid;
     }
+}
+
+/// What a node gives, exchanges looked through, as a digest: which rows, of which kinds, what each column holds and of which type. It
+/// is stricter than a uid: rows on their way into an operator have the columns that it read then, not those that it asks for.
+pub(crate) fn given(plan: &ExecPlan, lineages: &[Lineage], node: &ExecNode) -> String {
+    if let (ExecNodeKind::Exchange(_), [input]) = (&node.kind, &node.inputs[..]) {
+        return given(plan, lineages, plan.node(*input));
+    }
+    let lineage = &lineages[node.id.0];
+    let text = format!(
+        "{} {:?} {:?} {:?} {}",
+        lineage.rows,
+        lineage.columns,
+        node.schema,
+        node.changelog_mode,
+        describe(plan, node)
+    );
+    format!("{:016x}", xxh3_64(text.as_bytes()))
 }
 
 fn word(kind: &ExecNodeKind) -> &'static str {

@@ -26,7 +26,7 @@ use crate::operators::{
     WindowRankSpec, WindowTableFunctionOperator, local_output_schema,
 };
 use crate::plan::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
-use crate::plan::node_uid::{Lineage, folded_input, lineages};
+use crate::plan::node_uid::{Lineage, folded_input, given, lineages};
 use crate::plan::nodes::{
     self, CalcNode, CorrelateNode, ExpandNode, GlobalWindowAggregateNode, LocalWindowAggregateNode,
     SinkNode, SinkTarget, TableSourceScanNode, ValuesNode, WatermarkAssignerNode,
@@ -107,6 +107,14 @@ impl<'a> OperatorBuilder<'a> {
 }
 
 impl OperatorBuilder<'_> {
+    /// What each input of a node gives it; see [`given`].
+    pub(super) fn reads(&self, node: &ExecNode) -> Vec<String> {
+        let inputs = node.inputs.iter().map(|input| self.plan.node(*input));
+        inputs
+            .map(|input| given(self.plan, &self.lineages, input))
+            .collect()
+    }
+
     /// The source of a scan or of constant rows, with what is fused behind it.
     pub(super) fn source(&self, node: &ExecNode, fused: &[NodeId]) -> Result<SourceNode> {
         match &node.kind {

@@ -281,3 +281,36 @@ fn states_of_aggregates_are_named_by_what_they_compute_in_terms_of_tables() {
     );
     assert!(columns[2].contains("(v > 3)"), "{}", columns[2]);
 }
+
+/// Rows on their way are read with the columns that they were written with, so any change of these is another input, also where the state
+/// of the operator can be taken up.
+#[test]
+fn what_an_operator_reads_is_told_apart_by_rows_columns_and_their_meaning() {
+    let reads = |sql: &str, parallelism: &str| {
+        let plan = plan_of(sql, &[("parallelism.default", parallelism)]);
+        let lineages = crate::plan::node_uid::lineages(&plan);
+        let is_join = |node: &&ExecNode| matches!(node.kind, ExecNodeKind::Join(_));
+        let join = plan.nodes.iter().find(is_join).unwrap();
+        let given =
+            |input: &NodeId| crate::plan::node_uid::given(&plan, &lineages, plan.node(*input));
+        join.inputs.iter().map(given).collect::<Vec<String>>()
+    };
+    let before = "SELECT a.k, b.n FROM a JOIN b ON a.k = b.k";
+    assert_eq!(reads(before, "2"), reads(before, "3"));
+    let old = reads(before, "2");
+    for (after, is_same) in [
+        ("SELECT a.k, b.k FROM a JOIN b ON a.k = b.k", [true, false]),
+        (
+            "SELECT a.k, b.n FROM a JOIN (SELECT k, n + 1 AS n FROM b) AS b ON a.k = b.k",
+            [true, false],
+        ),
+        (
+            "SELECT a.k, b.n FROM (SELECT * FROM a WHERE n > 3) AS a JOIN b ON a.k = b.k",
+            [false, true],
+        ),
+    ] {
+        let new = reads(after, "2");
+        let same: Vec<bool> = old.iter().zip(&new).map(|(old, new)| old == new).collect();
+        assert_eq!(same, is_same, "{after}");
+    }
+}

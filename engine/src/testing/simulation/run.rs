@@ -87,6 +87,8 @@ pub(super) struct Run<'w> {
     spills: bool,
     /// Whether barriers overtake.
     unaligned: bool,
+    /// How probably each task of the process makes no step in an uneven turn, so that rows pile up before it: where barriers overtake.
+    lags: Vec<f64>,
     vault: Vault,
     job: Option<DeterministicStepper>,
     parallelism: usize,
@@ -105,6 +107,12 @@ pub(super) struct Run<'w> {
 
 /// So many checkpoints a run has, but for the last one.
 const MOST_CHECKPOINTS: u64 = 30;
+/// Every task makes a step in this part of all turns: while rows arrive, and when all have. (What the clock sends must come through, too.)
+const EVEN_TURNS: [f64; 2] = [0.2, 0.6];
+
+/// See [`Run::lags`].
+const LAGS: [f64; 5] = [0.0, 0.0, 0.5, 0.9, 0.98];
+
 /// More steps than any run of so few rows takes.
 const MOST_STEPS: u64 = 400_000;
 
@@ -154,6 +162,16 @@ impl<'w> Run<'w> {
             checkpoint: *[0.1, 0.3, 0.8].choose(&mut random).unwrap_or(&0.3),
             arrival: *[0.05, 0.2, 0.6].choose(&mut random).unwrap_or(&0.2),
         };
+        // There must be rows on their way while a checkpoint is taken.
+        let weights = match unaligned {
+            true => Weights {
+                event: weights.event.max(0.2),
+                checkpoint: 0.8,
+                arrival: 0.6,
+                ..weights
+            },
+            false => weights,
+        };
         let incremental = random.random_bool(0.5);
         let rows = expected.end.values().map(Vec::len).sum::<usize>() as u64;
         Run {
@@ -163,6 +181,7 @@ impl<'w> Run<'w> {
             spills: random.random_bool(0.5),
             parallelism: 0,
             unaligned,
+            lags: Vec::new(),
             world,
             expected,
             random,
@@ -334,6 +353,10 @@ impl<'w> Run<'w> {
             check_watermarks(snapshot, &job)?;
         }
         self.vault.started(&mut job);
+        if self.unaligned {
+            let lag = |_| *LAGS.choose(&mut self.random).unwrap_or(&0.0);
+            self.lags = (0..job.task_count()).map(lag).collect();
+        }
         self.parallelism = launch.parallelism;
         self.ends = false;
         self.idle_turns = 0;
@@ -361,7 +384,7 @@ impl<'w> Run<'w> {
         Ok(Some(result?))
     }
 
-    /// Every task makes a step. Whether the job has ended and committed everything.
+    /// Every task makes a step, but for those that lag. Whether the job has ended and committed everything.
     fn turn(&mut self) -> Result<bool, Fault> {
         let tasks = self
             .job
@@ -370,7 +393,12 @@ impl<'w> Run<'w> {
         let mut order: Vec<usize> = (0..tasks).collect();
         order.shuffle(&mut self.random);
         let (mut moved, arrived) = (false, self.released);
+        let even = EVEN_TURNS[usize::from(self.has_all_arrived())];
+        let is_even = self.lags.is_empty() || self.random.random_bool(even);
         for index in order {
+            if !is_even && self.random.random_bool(self.lags[index]) {
+                continue;
+            }
             if self.random.random_bool(self.weights.event) && !self.event()? {
                 return Ok(false);
             }
@@ -387,7 +415,7 @@ impl<'w> Run<'w> {
             self.take_completed()?;
         }
         // What arrived behind the last look of a task still has to be looked at.
-        match moved || self.released > arrived {
+        match moved || self.released > arrived || !is_even {
             true => {
                 self.idle_turns = 0;
                 Ok(false)
@@ -448,11 +476,19 @@ impl<'w> Run<'w> {
         }
     }
 
+    fn has_all_arrived(&self) -> bool {
+        self.released == self.world.workload.steps.len()
+    }
+
     fn trigger(&mut self) {
         // With one upon the other many tasks would never come to rest.
         let taken = self.happened.checkpoints + self.happened.failed_checkpoints;
         let may = !self.vault.is_writing() && !self.ends && taken < MOST_CHECKPOINTS;
-        if !may || !self.random.random_bool(self.weights.checkpoint) {
+        let probability = match self.unaligned && self.has_all_arrived() {
+            true => self.weights.checkpoint / 8.0,
+            false => self.weights.checkpoint,
+        };
+        if !may || !self.random.random_bool(probability) {
             return;
         }
         if self.job.as_mut().is_some_and(|job| job.begin_checkpoint()) {
@@ -606,6 +642,7 @@ impl<'w> Run<'w> {
             self.world.bench.revive();
             self.world.bench.rewind(&mark);
             let mut job = self.world.launch(&launch, Some(&*snapshot))?;
+            self.happened.overtaken += u64::from(holds_overtaken(&*snapshot)?);
             check_watermarks(&*snapshot, &job)?;
             run_to_end(self.world, &mut job)?;
             let committed = self.world.committed().map_err(Fault)?;

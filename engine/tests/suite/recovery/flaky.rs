@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use serde_json::json;
@@ -40,6 +41,8 @@ pub(super) struct Stage {
     /// What is committed, by transaction.
     transactions: BTreeMap<u64, Vec<Vec<i64>>>,
     next_transaction: u64,
+    /// How long each row takes in all sink writers but the first, whose thread also reads.
+    pause: Duration,
 }
 
 /// The stage, shared.
@@ -59,6 +62,12 @@ impl SharedStage {
 
     fn lock(&self) -> MutexGuard<'_, Stage> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has rows wait before the sinks.
+    pub(super) fn slow_down(self, pause: Duration) -> Self {
+        self.lock().pause = pause;
+        self
     }
 
     /// More numbers come, after which the input ends.
@@ -171,7 +180,7 @@ impl SourceReader for Reader {
             let until = Some(ProcessingTime(request.now.millis() + 1));
             return Ok(SourcePoll::Pending { until });
         }
-        std::thread::sleep(std::time::Duration::from_micros(200));
+        std::thread::sleep(Duration::from_micros(200));
         for number in first..next {
             self.stage.trouble(Trouble::Read(number))?;
             self.stage.trouble(Trouble::Panic(number))?;
@@ -201,9 +210,11 @@ impl SourceReader for Reader {
 }
 
 impl Sink for SharedStage {
-    fn writer(&self, _: Subtask) -> Result<Box<dyn SinkWriter>> {
+    fn writer(&self, subtask: Subtask) -> Result<Box<dyn SinkWriter>> {
+        let pause = self.lock().pause;
         Ok(Box::new(Writer {
             stage: self.clone(),
+            pause: (subtask.index > 0).then_some(pause).unwrap_or_default(),
             rows: Vec::new(),
         }))
     }
@@ -234,6 +245,7 @@ impl Sink for SharedStage {
 
 struct Writer {
     stage: SharedStage,
+    pause: Duration,
     rows: Vec<Vec<i64>>,
 }
 
@@ -250,6 +262,7 @@ impl SinkWriter for Writer {
             };
             let row: Vec<i64> = batch.rows.columns().iter().map(cell).collect();
             self.stage.trouble(Trouble::Write(row[0]))?;
+            std::thread::sleep(self.pause);
             self.rows.push(row);
         }
         Ok(())

@@ -3,7 +3,7 @@
 mod flaky;
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -155,6 +155,51 @@ fn a_job_that_fails_starts_again_and_writes_each_row_once() {
         last.starts_with("restart 5: the job goes on from checkpoint "),
         "{last}"
     );
+}
+
+/// Rows pile up before the slow sinks; barriers overtake them, and every failure finds some in the checkpoint.
+#[test]
+fn rows_that_barriers_have_overtaken_count_once_on_threads_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let troubles = [
+        Trouble::Read(400),
+        Trouble::Read(900),
+        Trouble::Write(600),
+        Trouble::Panic(1801),
+    ];
+    let stage = SharedStage::new(2000, true, &troubles).slow_down(Duration::from_micros(300));
+    let mut options = options(directory.path());
+    options.extend(
+        [
+            ("execution.checkpointing.unaligned.enabled", "true"),
+            ("execution.checkpointing.num-retained", "3"),
+            ("parallelism.default", "3"),
+            ("volley.batch.rows", "7"),
+        ]
+        .map(|(key, value)| (key, value.to_string())),
+    );
+    let job = deploy(&stage, SUMS, &options).unwrap();
+    let found = AtomicBool::new(false);
+    let look = || {
+        found.fetch_or(holds_channels(directory.path()), Ordering::SeqCst);
+        found.load(Ordering::SeqCst)
+    };
+    let (outcome, ()) = run_while(job, look, |_| {});
+    assert_eq!(outcome.unwrap(), JobOutcome::Finished);
+    let found = found.load(Ordering::SeqCst);
+    assert!(found, "no checkpoint holds rows on their way");
+    assert_eq!(stage.committed(), sums(2000));
+    assert_eq!(stage.troubles(), 0);
+}
+
+/// Whether some checkpoint holds rows that were on their way.
+fn holds_channels(directory: &Path) -> bool {
+    let manifests = directory.join("checkpoints");
+    let manifests = std::fs::read_dir(manifests).into_iter().flatten().flatten();
+    manifests.into_iter().any(|entry| {
+        let text = std::fs::read_to_string(entry.path().join("manifest.json"));
+        text.is_ok_and(|text| text.contains("$channels"))
+    })
 }
 
 #[test]
