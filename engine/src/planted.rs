@@ -52,7 +52,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 20] = [
+    pub const ALL: [Bug; 21] = [
         Bug::BarrierOvertaken,
         Bug::WatermarkForgotten,
         Bug::SourceWatermarkForgotten,

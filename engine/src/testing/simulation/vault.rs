@@ -306,7 +306,7 @@ fn pieces_but_committables(manifest: &Manifest) -> impl Iterator<Item = &Piece> 
             .segments
             .iter()
             .flat_map(|segment| &segment.buckets);
-        let keyed = buckets.flat_map(|bucket| bucket.keys.iter().chain(bucket.tables.values()));
+        let keyed = buckets.flat_map(|bucket| bucket.gone.iter().chain(bucket.tables.values()));
         tables.map(|(_, piece)| piece).chain(keyed)
     })
 }
