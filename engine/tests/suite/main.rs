@@ -1,5 +1,5 @@
 //! The engine from outside: the cases of `testdata/cases` in every way, random windows and random queries against slow
-//! twins, the doors between the rooms, and the generated pages of `docs`.
+//! twins, the doors between the rooms, the state that earlier versions wrote, and the generated pages of `docs`.
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
@@ -14,4 +14,5 @@ mod random_windows;
 mod recovery;
 mod retail;
 mod simulation;
+mod stored_state;
 mod upgrade;
