@@ -81,6 +81,8 @@ pub(super) struct Run<'w> {
     world: &'w World<'w>,
     expected: &'w Expected,
     random: SmallRng,
+    /// When checkpoints are damaged: drawn apart, so that all else goes as it would.
+    damage: SmallRng,
     weights: Weights,
     /// Whether snapshots hold what changed alone, and whether all state is taken out after every batch.
     incremental: bool,
@@ -184,6 +186,7 @@ impl<'w> Run<'w> {
             lags: Vec::new(),
             world,
             expected,
+            damage: SmallRng::seed_from_u64(!seed),
             random,
             weights,
             job: None,
@@ -330,10 +333,10 @@ impl<'w> Run<'w> {
     /// Now and then the newest checkpoint is no longer what was written when a process starts.
     fn damage(&mut self) -> Result<(), Fault> {
         const MOST: u64 = 3;
-        if self.happened.damaged == MOST || !self.random.random_bool(0.15) {
+        if self.happened.damaged == MOST || !self.damage.random_bool(0.4) {
             return Ok(());
         }
-        if let Some(checkpoint) = self.vault.damage_newest(&mut self.random)? {
+        if let Some(checkpoint) = self.vault.damage_newest(&mut self.damage)? {
             self.happened.damaged += 1;
             self.note(format!("a byte of checkpoint {checkpoint} has changed"));
         }
