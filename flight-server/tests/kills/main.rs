@@ -117,16 +117,15 @@ fn a_checkpoint_that_lacks_a_byte_is_named_and_the_one_before_is_used() {
     let mut job = calibrated.job("truncated");
     job.interval_ms = 300;
     let mut running = Some(job.start());
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_secs(180);
+    // Longer each time: on a busy machine a process may take a second to start.
+    let mut life = Duration::from_millis(700);
     while manifests(&job.checkpoints()).len() < 2 {
         assert!(Instant::now() < patience, "no second checkpoint comes");
-        if !running
-            .take()
-            .unwrap()
-            .kill_after(Duration::from_millis(700))
-        {
+        if !running.take().unwrap().kill_after(life) {
             panic!("the job ended before its second checkpoint");
         }
+        life += Duration::from_millis(200);
         running = Some(job.start());
     }
     assert!(running.unwrap().kill_after(Duration::ZERO));
