@@ -214,7 +214,11 @@ impl Sink for SharedStage {
         let pause = self.lock().pause;
         Ok(Box::new(Writer {
             stage: self.clone(),
-            pause: (subtask.index > 0).then_some(pause).unwrap_or_default(),
+            pause: if subtask.index > 0 {
+                pause
+            } else {
+                Duration::ZERO
+            },
             rows: Vec::new(),
         }))
     }
