@@ -758,7 +758,12 @@ fn all_aggregates() -> Vec<AggregateCall> {
 fn windows_fire_for_the_keys_that_are_there() {
     for kind in KINDS {
         for insert_only in [true, false] {
-            let spec = spec(kind, all_aggregates());
+            // Rows that are taken back go through more of an aggregate than those that are not.
+            let aggregates = match insert_only {
+                true => count_and_sum(),
+                false => all_aggregates(),
+            };
+            let spec = spec(kind, aggregates);
             let rows = random_rows(!insert_only, &plain_cells);
             let name = format!("{kind:?}");
             let phase = AggregatePhase::Single;
