@@ -1,5 +1,6 @@
 //! The `volley` binary: runs SQL scripts, speaks to the jobs that run, and tests scripts.
 
+mod allocator;
 mod display;
 mod endpoint;
 mod jobs;
@@ -9,7 +10,6 @@ mod run;
 mod state;
 mod test;
 
-use std::ffi::{c_int, c_long};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -46,22 +46,8 @@ enum Command {
     Test(test::TestArguments),
 }
 
-/// Makes the allocator keep memory that was freed for what is allocated next. State lies in large blocks that are folded and
-/// rewritten all the time; giving each back to the system and taking it again cleared cost more than half of a join's time. The
-/// environment variable MIMALLOC_PURGE_DELAY (milliseconds) goes before.
-fn keep_freed_memory() {
-    /// `mi_option_purge_delay` of mimalloc's `mi_option_t`.
-    const PURGE_DELAY: c_int = 15;
-    unsafe extern "C" {
-        fn mi_option_set_default(option: c_int, value: c_long);
-    }
-    // SAFETY: a function of the allocator that is linked in, with its C signature; it may be called at any time, and no
-    // other thread runs yet.
-    unsafe { mi_option_set_default(PURGE_DELAY, -1) }
-}
-
 fn main() -> ExitCode {
-    keep_freed_memory();
+    allocator::keep_freed_memory();
     let code = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::List => jobs::list(),

@@ -13,6 +13,7 @@ use volley::runtime::{JobEvent, JobOutcome, Supervisor};
 use volley::sql::{ScriptStatement, split_script};
 use volley::{Error, Result};
 
+use crate::allocator::give_freed_memory_back;
 use crate::display::{ResultPrinter, print_rows};
 use crate::endpoint::Endpoint;
 use crate::progress::ProgressLine;
@@ -130,6 +131,9 @@ fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> R
     let collector = printer.clone().map(|printer| {
         Arc::new(move |batch: &_| printer.print(batch)) as volley::connectors::collect::Collector
     });
+    if job.config().get("state.backend.type") == Some("rocksdb") {
+        give_freed_memory_back();
+    }
     let running = match runner.resume {
         true => job.resume(collector)?,
         false => job.deploy(collector)?,

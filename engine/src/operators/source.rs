@@ -99,6 +99,11 @@ impl SourceOperator {
         self.records
     }
 
+    /// The times of its splits.
+    pub(crate) fn watermarks(&self) -> SourceWatermarksState {
+        self.watermarks.state()
+    }
+
     /// Splits to read, unread ones at the start of a job. (Restored ones come with [`SourceOperator::restore_state`].)
     pub fn add_splits(&mut self, splits: Vec<SplitState>) -> Result<()> {
         for split in &splits {

@@ -31,6 +31,7 @@ use crate::stream::{
     WatermarkStatus,
 };
 use crate::types::{EventTime, ProcessingTime};
+use crate::watermark::SourceWatermarksState;
 
 /// The surroundings of one step.
 #[derive(Debug, Clone, Copy)]
@@ -713,6 +714,14 @@ impl Task {
         slots
             .map(|slot| (slot.uid.clone(), slot.ctx.watermark()))
             .collect()
+    }
+
+    /// The times of its source's splits, by the source's stable id.
+    pub(crate) fn split_watermarks(&self) -> Option<(String, SourceWatermarksState)> {
+        match &self.head {
+            Head::Source(source) => Some((source.uid.clone(), source.operator.watermarks())),
+            Head::Gate(_) => None,
+        }
     }
 
     /// Whether the task has ended.

@@ -14,6 +14,11 @@ use crate::state::{StateSnapshot, UnitTimes};
 const CHECK_ROWS: usize = 4096;
 /// How many keys of the lower tier make a part of a snapshot.
 const PIECE_KEYS: usize = 64 << 10;
+/// The fewest keys that are taken out at once, and into how many parts more are cut: every time all keys at hand move together.
+const EVICT_KEYS: usize = 16 << 10;
+const EVICT_PARTS: usize = 4;
+/// How many keys are put back at once.
+const PUT_BACK_KEYS: usize = 8 << 10;
 /// Budgets below this are looked at after every call: tests have them.
 const TINY_BYTES: usize = 1 << 20;
 
@@ -58,8 +63,7 @@ impl TieredOperator {
         !none_left && memory.excess_bytes() > 0
     }
 
-    /// Takes the coldest keys out: so many that the next batches have room, but not much at once, for what is taken out is
-    /// copied.
+    /// Takes the coldest keys out: so many that the next batches have room, a part at a time, for what is taken out is copied.
     pub(super) fn evict_cold(&mut self, ctx: &mut Context) -> Result<()> {
         let (Some(lower), Some(memory)) = (&mut self.lower, &self.memory) else {
             return Ok(());
@@ -77,7 +81,10 @@ impl TieredOperator {
         let fraction = (excess as f64 / own as f64 + 0.125).min(1.0);
         let count = ((keys as f64 * fraction).ceil() as usize).min(keys);
         let victims = lower.residents.coldest(count);
-        self.evict(ctx, &victims)
+        for part in victims.chunks((count / EVICT_PARTS).max(EVICT_KEYS)) {
+            self.evict(ctx, &part.iter().copied().collect())?;
+        }
+        Ok(())
     }
 
     /// Takes keys out.
@@ -98,20 +105,26 @@ impl TieredOperator {
     }
 
     /// Puts keys back that are not at hand; `hashes` ascending.
-    pub(super) fn put_back(&mut self, ctx: &mut Context, hashes: Vec<u64>) -> Result<()> {
+    pub(super) fn put_back(&mut self, ctx: &mut Context, hashes: &[u64]) -> Result<()> {
+        hashes
+            .chunks(PUT_BACK_KEYS)
+            .try_for_each(|hashes| self.put_back_some(ctx, hashes))
+    }
+
+    fn put_back_some(&mut self, ctx: &mut Context, hashes: &[u64]) -> Result<()> {
         let Some(lower) = &mut self.lower else {
             return Ok(());
         };
-        if hashes.is_empty() || lower.store.is_empty() {
+        if lower.store.is_empty() {
             return Ok(());
         }
         let mut values = Vec::new();
         lower
             .store
-            .get(&hashes, ctx.processing_time(), &mut values)?;
+            .get(hashes, ctx.processing_time(), &mut values)?;
         let mut found: Vec<(u64, &[u8])> = Vec::with_capacity(hashes.len());
         let mut due = Vec::new();
-        for (hash, value) in std::iter::zip(&hashes, &values) {
+        for (hash, value) in std::iter::zip(hashes, &values) {
             let Some(value) = value else { continue };
             let time = lower.codec.due_of(value)?;
             if time != i64::MAX {

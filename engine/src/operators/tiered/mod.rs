@@ -287,7 +287,7 @@ impl TieredOperator {
         if looks_up {
             let lower = self.lower.as_mut().expect("there is one");
             let missing = lower.residents.touch(hashes.values());
-            self.put_back(ctx, missing)?;
+            self.put_back(ctx, &missing)?;
         }
         Ok(())
     }
@@ -305,7 +305,7 @@ impl TieredOperator {
             due.pop();
         }
         let missing = lower.residents.touch(&due);
-        self.put_back(ctx, missing)?;
+        self.put_back(ctx, &missing)?;
         Ok(true)
     }
 }

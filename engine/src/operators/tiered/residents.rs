@@ -5,6 +5,9 @@ use hashbrown::HashMap;
 use crate::operators::KeySet;
 use crate::operators::nohash::BuildNoHash;
 
+/// How many ages of keys are told apart where some must go.
+const AGES: usize = 1024;
+
 /// Keys at hand. Until the first eviction all are, and nobody looks.
 #[derive(Debug, Default)]
 pub(super) struct Residents {
@@ -88,20 +91,35 @@ impl Residents {
             .is_none_or(|known| known.contains_key(&hash))
     }
 
-    /// The `count` keys that were used longest ago.
-    pub(super) fn coldest(&self, count: usize) -> KeySet {
+    /// The `count` keys that were used longest ago, in no order: about, where turns are many, and without a copy of all keys.
+    pub(super) fn coldest(&self, count: usize) -> Vec<u64> {
         let Some(known) = &self.known else {
-            return KeySet::default();
+            return Vec::new();
         };
-        if count >= known.len() {
-            return known.keys().copied().collect();
+        let first = known.values().map(|resident| resident.used).min();
+        let first = first.unwrap_or(self.now);
+        let turns = u64::from(self.now - first) + 1;
+        let age = |resident: &Resident| {
+            (u64::from(resident.used - first) * AGES as u64 / turns.max(AGES as u64)) as usize
+        };
+        let mut keys_of = [0; AGES];
+        known
+            .values()
+            .for_each(|resident| keys_of[age(resident)] += 1);
+        let mut left = count;
+        for keys in &mut keys_of {
+            *keys = left.min(*keys);
+            left -= *keys;
         }
-        let mut keys: Vec<(u32, u64)> = known
-            .iter()
-            .map(|(hash, resident)| (resident.used, *hash))
-            .collect();
-        keys.select_nth_unstable(count);
-        keys[..count].iter().map(|(_, hash)| *hash).collect()
+        let mut coldest = Vec::with_capacity(count.min(known.len()));
+        for (hash, resident) in known {
+            let room = &mut keys_of[age(resident)];
+            if *room > 0 {
+                *room -= 1;
+                coldest.push(*hash);
+            }
+        }
+        coldest
     }
 
     /// Keys are no longer at hand; whether the lower tier holds an old value is told for each.

@@ -7,6 +7,7 @@ use crate::runtime::clock::Clock;
 use crate::runtime::task::{Step, Task};
 use crate::stream::CheckpointId;
 use crate::types::{EventTime, ProcessingTime};
+use crate::watermark::SourceWatermarksState;
 
 impl DeterministicStepper {
     /// How many tasks there are.
@@ -46,5 +47,13 @@ impl DeterministicStepper {
     /// The event time of every operator instance, by the operator's stable id.
     pub fn watermarks(&self) -> Vec<(String, EventTime)> {
         self.tasks.iter().flat_map(Task::watermarks).collect()
+    }
+
+    /// The times of the splits of every source instance, by the source's stable id.
+    pub(crate) fn split_watermarks(&self) -> Vec<(String, SourceWatermarksState)> {
+        self.tasks
+            .iter()
+            .filter_map(Task::split_watermarks)
+            .collect()
     }
 }

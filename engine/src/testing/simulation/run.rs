@@ -23,6 +23,7 @@ use crate::runtime::{Clock, DeterministicStepper, StepperOptions};
 use crate::state::{CHANNELS_TABLE, HashMapStateBackend};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 use crate::types::{EventTime, ProcessingTime};
+use crate::watermark::{SourceWatermarksState, SplitWatermark};
 
 /// What a run without faults gave.
 pub(super) struct Expected {
@@ -677,11 +678,42 @@ const NO_GROUPS: KeyGroupRange = KeyGroupRange {
     last: KeyGroup(0),
 };
 
-/// No operator starts behind the time that the snapshot says of the slowest of its instances.
+/// No operator starts behind the time that the snapshot says, and no split of a source.
 fn check_watermarks(
     snapshot: &dyn SnapshotReader,
     job: &DeterministicStepper,
 ) -> Result<(), Fault> {
+    check_operators(snapshot, job)?;
+    check_splits(snapshot, job)
+}
+
+/// The generator of every split goes on where it was, and an idle split is still idle.
+fn check_splits(snapshot: &dyn SnapshotReader, job: &DeterministicStepper) -> Result<(), Fault> {
+    #[derive(serde::Deserialize)]
+    struct Source {
+        watermarks: SourceWatermarksState,
+    }
+    let mut restored: BTreeMap<String, BTreeMap<String, SplitWatermark>> = BTreeMap::new();
+    for (uid, state) in job.split_watermarks() {
+        restored.entry(uid).or_default().extend(state.splits);
+    }
+    for (uid, splits) in restored {
+        let state = snapshot.read(&uid, NO_GROUPS, DEFAULT_KEY_GROUPS)?;
+        let saved: Vec<Source> = state.json("source")?;
+        let saved = saved.into_iter().flat_map(|saved| saved.watermarks.splits);
+        for (split, saved) in saved {
+            if let Some(now) = splits.get(&split).filter(|now| **now != saved) {
+                return Err(Fault(format!(
+                    "split {split} of {uid} was saved as {saved:?} and begins with {now:?}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// No operator starts behind the time that the snapshot says of the slowest of its instances.
+fn check_operators(snapshot: &dyn SnapshotReader, job: &DeterministicStepper) -> Result<(), Fault> {
     #[derive(serde::Deserialize)]
     struct Time {
         watermark: EventTime,
