@@ -112,11 +112,17 @@ impl MemoryShare {
 
     /// How many bytes the holder must give back: nothing while the budget holds, or while it uses less than an even share.
     pub fn excess_bytes(&self) -> usize {
+        self.excess_after(0)
+    }
+
+    /// The same if the holder used so many bytes more.
+    pub fn excess_after(&self, growth: usize) -> usize {
         let even = self.budget.total_bytes / self.budget.holders.load(Ordering::Relaxed).max(1);
-        if self.budget.used_bytes() <= self.budget.total_bytes || self.own_bytes <= even {
+        let (used, own) = (self.budget.used_bytes() + growth, self.own_bytes + growth);
+        if used <= self.budget.total_bytes || own <= even {
             return 0;
         }
-        self.own_bytes - even
+        own - even
     }
 }
 

@@ -79,9 +79,10 @@ pub(crate) fn all_but(places: &[u32], length: usize) -> Vec<u32> {
         .collect()
 }
 
+/// Not for a few values, which come again: a column that is shrunk and grows is copied twice.
 fn give_back<T>(column: &mut Vec<T>) {
-    if column.capacity() > column.len() + column.len() / 8 {
-        column.shrink_to(column.len() + column.len() / 16);
+    if column.capacity() > 2 * column.len() {
+        column.shrink_to(column.len() + column.len() / 4);
     }
 }
 

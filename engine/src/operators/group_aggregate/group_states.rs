@@ -405,6 +405,16 @@ impl GroupStates {
         self.with_state((0..self.table.len() as u32).collect())
     }
 
+    /// The hashes of the keys of all groups with a state, each once.
+    pub(super) fn live_keys(&self) -> Vec<u64> {
+        let mut hashes = self.hashes(&self.live_groups());
+        if self.table.has_collisions() {
+            hashes.sort_unstable();
+            hashes.dedup();
+        }
+        hashes
+    }
+
     fn with_state(&self, mut groups: Vec<u32>) -> Vec<u32> {
         groups.retain(|group| self.current_slot(*group) != NONE);
         groups

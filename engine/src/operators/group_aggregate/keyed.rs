@@ -17,6 +17,10 @@ impl KeyedState for GroupAggregateOperator {
         Ok(snapshot)
     }
 
+    fn keys(&mut self, _: &Context) -> Result<Vec<u64>> {
+        Ok(self.states.live_keys())
+    }
+
     fn load_keyed(&mut self, ctx: &Context, snapshot: &StateSnapshot) -> Result<()> {
         self.states.load(snapshot.batches(TABLE))?;
         self.plan_sweep(ctx.processing_time());
@@ -29,7 +33,10 @@ impl KeyedState for GroupAggregateOperator {
     }
 
     fn size_bytes(&self) -> usize {
-        self.states.size_bytes() + self.result_rows.capacity() * 4
+        let touched = self.bundle.as_ref();
+        self.states.size_bytes()
+            + self.result_rows.capacity() * 4
+            + touched.map_or(0, |(_, touched)| touched.size_bytes())
     }
 
     fn export_keyed(&mut self, _: &Context, keys: &KeySet) -> Result<StateSnapshot> {

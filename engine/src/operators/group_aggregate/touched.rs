@@ -69,6 +69,12 @@ impl Touched {
         (0..columns).map(column).collect::<Result<_>>().map(Some)
     }
 
+    pub(super) fn size_bytes(&self) -> usize {
+        let results = self.chunks.iter().flatten();
+        let results: usize = results.map(|column| column.get_array_memory_size()).sum();
+        results + (self.groups.capacity() + self.before.capacity()) * 4 + self.marks.capacity()
+    }
+
     fn clear(&mut self) {
         for group in self.groups.drain(..) {
             self.marks[group as usize] = false;

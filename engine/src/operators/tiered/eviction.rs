@@ -19,6 +19,8 @@ const EVICT_KEYS: usize = 16 << 10;
 const EVICT_PARTS: usize = 4;
 /// How many keys are put back at once.
 const PUT_BACK_KEYS: usize = 8 << 10;
+/// How many keys may come until the memory is looked at again.
+const NEXT_KEYS: usize = 2 * CHECK_ROWS;
 /// Budgets below this are looked at after every call: tests have them.
 const TINY_BYTES: usize = 1 << 20;
 
@@ -60,7 +62,7 @@ impl TieredOperator {
         }
         let none_left = held == 0
             || lower.is_some_and(|lower| lower.residents.are_known() && lower.residents.len() == 0);
-        !none_left && memory.excess_bytes() > 0
+        !none_left && memory.excess_after(growth_bytes(lower)) > 0
     }
 
     /// Takes the coldest keys out: so many that the next batches have room, a part at a time, for what is taken out is copied.
@@ -69,7 +71,7 @@ impl TieredOperator {
             return Ok(());
         };
         let excess = memory.excess_bytes();
-        if excess == 0 {
+        if memory.excess_after(growth_bytes(Some(lower))) == 0 {
             return Ok(());
         }
         let keyed = self.inner.keyed_state().expect("checked when made");
@@ -140,6 +142,11 @@ impl TieredOperator {
         let snapshot = lower.codec.decode(found)?;
         self.keyed().load_keyed(ctx, &snapshot)
     }
+}
+
+/// What is about to be allocated at once: tables double when they are full, those of the operator as those of its keys. Keys go before.
+fn growth_bytes(lower: Option<&Lower>) -> usize {
+    lower.map_or(0, |lower| 2 * lower.residents.growth_bytes(NEXT_KEYS))
 }
 
 impl Lower {

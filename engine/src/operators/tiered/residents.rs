@@ -132,6 +132,16 @@ impl Residents {
                 call(*hash, resident.below);
             }
         }
+        if known.capacity() > 2 * known.len() {
+            known.shrink_to(known.len());
+        }
+    }
+
+    /// Bytes by which the table grows with the next keys, if so many cannot come without.
+    pub(super) fn growth_bytes(&self, keys: usize) -> usize {
+        let known = self.known.as_ref();
+        let full = known.filter(|known| known.len() + keys > known.capacity());
+        full.map_or(0, HashMap::allocation_size)
     }
 
     /// Bytes held.

@@ -1,6 +1,6 @@
 //! One budget for the keyed state of a process, and its parts.
 //!
-//! Of `state.backend.memory` operators hold 60 % in their own structures, RocksDB the rest in one cache that all databases of the process
+//! Of `state.backend.memory` operators hold half in their own structures, RocksDB the rest in one cache that all databases of the process
 //! share. Write buffers are counted in that cache and take half of it at most; what they do not need holds blocks. Indexes and filters
 //! lie in the cache, too, before blocks of rows, so that there is no memory of RocksDB that grows with the state beside it.
 //! Outside of the budget are the buffers of running compactions, bounded by the threads and by [`COMPACTION_READ_BYTES`] a file.

@@ -9,7 +9,7 @@ pub struct RocksDbOptions {
     pub local_directory: PathBuf,
     /// Memory for all keyed state of the process, in bytes. Default 1 GB. Key: `state.backend.memory`.
     pub memory_bytes: usize,
-    /// How much of it operators hold in their own structures; RocksDB has the rest. Default 0.6.
+    /// How much of it operators hold in their own structures; RocksDB has the rest. Default 0.5.
     pub hot_ratio: f64,
     /// How much of RocksDB's memory buffers writes, at most. Default 0.5. Key: `state.backend.rocksdb.memory.write-buffer-ratio`.
     pub write_buffer_ratio: f64,
@@ -42,7 +42,7 @@ impl Default for RocksDbOptions {
         RocksDbOptions {
             local_directory: std::env::temp_dir(),
             memory_bytes: 1 << 30,
-            hot_ratio: 0.6,
+            hot_ratio: 0.5,
             write_buffer_ratio: 0.5,
             threads: 2,
             block_bytes: 4 << 10,
