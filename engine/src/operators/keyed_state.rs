@@ -131,10 +131,10 @@ pub trait KeyedState {
         Ok(false)
     }
 
-    /// A piece of what is frozen, by what it was then: rows of keys of which no other piece has any, and in [`StateSnapshot::gone`] keys
+    /// A piece of what is frozen, at most about so many keys, by what it was then: rows of keys of which no other piece has any, and in [`StateSnapshot::gone`] keys
     /// without. `None`: that was all. May be called between any two calls of the operator, also within a bundle.
-    fn thaw(&mut self, ctx: &Context) -> Result<Option<StateSnapshot>> {
-        let _ = ctx;
+    fn thaw(&mut self, ctx: &Context, keys: usize) -> Result<Option<StateSnapshot>> {
+        let _ = (ctx, keys);
         Ok(None)
     }
 }

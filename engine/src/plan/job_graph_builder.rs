@@ -19,7 +19,7 @@ use crate::connectors::{ConnectorRegistry, Sink};
 use crate::error::Result;
 use crate::operators::InputIndex;
 use crate::runtime::{
-    ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId,
+    COPIED_KEYS, ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId,
 };
 
 /// The job graph of a plan. The rows of a bare SELECT go to `select_sink`.
@@ -57,6 +57,7 @@ pub fn build_graph(
         max_parallelism: config.max_parallelism(),
         incremental: config.boolean("execution.checkpointing.incremental")
             || backend.name() != "hashmap",
+        copied_keys: COPIED_KEYS,
         facts: plan_facts(plan, config, &name),
         name,
         allow_dropped_state: config.boolean("execution.state-recovery.ignore-unclaimed-state"),

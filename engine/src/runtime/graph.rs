@@ -12,6 +12,9 @@ use crate::state::StateBackend;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VertexId(pub usize);
 
+/// Keys that are copied at once: a pause of one or two milliseconds.
+pub const COPIED_KEYS: usize = 16 << 10;
+
 /// A job before it is deployed. Vertices are in topological order: edges go from lower to higher ids.
 pub struct JobGraph {
     /// The name of the job.
@@ -26,6 +29,8 @@ pub struct JobGraph {
     pub backend: Arc<dyn StateBackend>,
     /// `execution.checkpointing.incremental`, or a backend that needs it: operators that can tell what changed snapshot that alone.
     pub incremental: bool,
+    /// How many keys an operator that can copies for a snapshot between two batches: [`COPIED_KEYS`], or fewer in tests.
+    pub copied_keys: usize,
     /// What a savepoint tells of the job.
     pub facts: PlanFacts,
     /// `execution.state-recovery.ignore-unclaimed-state`: a restore may lose state that no operator takes up.

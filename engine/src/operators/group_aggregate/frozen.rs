@@ -47,13 +47,17 @@ impl Frozen {
         taken
     }
 
-    /// At least so many groups that are still to be copied, if there are, and at most 63 more; ascending.
-    pub(super) fn take_some(&mut self, least: usize) -> Vec<u32> {
+    /// So many groups that are still to be copied, if there are; ascending.
+    pub(super) fn take_some(&mut self, most: usize) -> Vec<u32> {
         let mut taken = Vec::new();
-        while taken.len() < least && self.next < self.bits.len() {
+        while taken.len() < most && self.next < self.bits.len() {
             let word = std::mem::take(&mut self.bits[self.next]);
             add_set(self.next, word, &mut taken);
             self.next += 1;
+        }
+        for group in taken.drain(most.min(taken.len())..) {
+            self.next = group as usize / 64;
+            self.bits[self.next] |= 1 << (group % 64);
         }
         taken
     }

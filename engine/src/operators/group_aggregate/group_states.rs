@@ -25,8 +25,6 @@ use crate::types::ProcessingTime;
 pub(super) const NONE: u32 = u32::MAX;
 /// From how many keys on those without state are given back.
 const LEAST_KEYS: usize = 4096;
-/// How many groups of a frozen snapshot are copied at once: a pause of one or two milliseconds.
-const THAW_GROUPS: usize = 16 << 10;
 /// The most groups in a batch of a snapshot.
 const SNAPSHOT_GROUPS: usize = 1 << 20;
 
@@ -488,12 +486,12 @@ impl GroupStates {
         Ok(())
     }
 
-    /// Some of what is frozen: groups, and hashes of keys that have none. `None`: that was all.
-    pub(super) fn thaw(&mut self) -> Result<Option<(Vec<RecordBatch>, Vec<u64>)>> {
+    /// Some of what is frozen: so many groups, and hashes of keys that have none. `None`: that was all.
+    pub(super) fn thaw(&mut self, groups: usize) -> Result<Option<(Vec<RecordBatch>, Vec<u64>)>> {
         let Some(frozen) = &mut self.frozen else {
             return Ok(None);
         };
-        let groups = frozen.take_some(THAW_GROUPS);
+        let groups = frozen.take_some(groups);
         self.copy(&groups)?;
         if self.frozen.take_if(|frozen| frozen.is_over()).is_some() {
             return Ok(None);

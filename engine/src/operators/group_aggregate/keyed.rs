@@ -78,8 +78,8 @@ impl KeyedState for GroupAggregateOperator {
         Ok(true)
     }
 
-    fn thaw(&mut self, _: &Context) -> Result<Option<StateSnapshot>> {
-        let piece = self.states.thaw()?;
+    fn thaw(&mut self, _: &Context, keys: usize) -> Result<Option<StateSnapshot>> {
+        let piece = self.states.thaw(keys)?;
         Ok(piece.map(|(batches, gone)| {
             let mut snapshot = StateSnapshot {
                 gone: Some(gone),

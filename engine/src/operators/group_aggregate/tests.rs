@@ -668,7 +668,7 @@ struct Thawed {
 impl Thawed {
     /// Takes one piece; whether there was one.
     fn take(&mut self, operator: &mut GroupAggregateOperator, ctx: &Context) -> bool {
-        let Some(piece) = operator.thaw(ctx).unwrap() else {
+        let Some(piece) = operator.thaw(ctx, 3).unwrap() else {
             return false;
         };
         self.gone.extend(piece.gone.iter().flatten());

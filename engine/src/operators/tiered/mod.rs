@@ -39,6 +39,8 @@ pub struct TierOptions {
     pub memory: Option<MemoryShare>,
     /// Whether snapshots hold what changed alone.
     pub incremental: bool,
+    /// How many keys are copied for a snapshot between two batches.
+    pub copied_keys: usize,
     /// In whose local directory parts of snapshots are written.
     pub backend: Arc<dyn StateBackend>,
     /// The instance's name, by which its files are told apart.
@@ -64,6 +66,7 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         }),
         memory: options.memory,
         changes,
+        copied_keys: options.copied_keys,
         parts: Parts {
             backend: options.backend,
             name: options.name,
@@ -83,6 +86,7 @@ struct TieredOperator {
     lower: Option<Lower>,
     memory: Option<MemoryShare>,
     changes: Changes,
+    copied_keys: usize,
     parts: Parts,
     /// What is still to be done of the call that runs.
     actions: VecDeque<Action>,
@@ -371,7 +375,8 @@ impl Operator for TieredOperator {
     }
 
     fn continue_snapshot(&mut self, ctx: &mut Context) -> Result<Option<StateSnapshot>> {
-        let mut piece = self.keyed().thaw(ctx)?;
+        let keys = self.copied_keys;
+        let mut piece = self.keyed().thaw(ctx, keys)?;
         if let Some(piece) = piece
             .as_mut()
             .filter(|_| is_planted(Bug::TombstoneForgotten))

@@ -68,6 +68,8 @@ impl<'w> World<'w> {
         let (plan, config) = self.plan(launch.parallelism)?;
         let mut graph = build_graph(&plan, &config, &self.prepared.session.connectors, None)?;
         graph.incremental = launch.incremental;
+        // Rows come while a snapshot is copied.
+        graph.copied_keys = 1;
         graph.backend = launch.backend.clone();
         DeterministicStepper::from_reader(
             graph,
