@@ -30,7 +30,7 @@ pub enum Bug {
     BundleNotFlushed,
     /// An instance takes up the key groups of its range but the first.
     KeyGroupLost,
-    /// An instance takes up one key group more than its own.
+    /// An instance takes up some key groups of its neighbour as well.
     KeyGroupDoubled,
     /// A task that has ended is missing in later checkpoints.
     EndedTaskForgotten,

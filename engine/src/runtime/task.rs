@@ -517,14 +517,14 @@ fn time_state(ctx: &Context, emitted: EventTime) -> TimeState {
     }
 }
 
-/// One group less or more where such a fault is planted.
+/// One group less, or some of the neighbour's more, where such a fault is planted.
 fn with_planted_fault(groups: KeyGroupRange, max_parallelism: u16) -> KeyGroupRange {
     let (mut first, mut last) = (groups.first.0, groups.last.0);
     if is_planted(Bug::KeyGroupLost) && first > 0 {
         first = last.min(first + 1);
     }
     if is_planted(Bug::KeyGroupDoubled) {
-        last = (last + 1).min(max_parallelism - 1);
+        last = (last + max_parallelism / 8).min(max_parallelism - 1);
     }
     KeyGroupRange {
         first: KeyGroup(first),
