@@ -16,7 +16,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 /// How long an undisturbed run of the input must take, so that there is something to kill.
-const LEAST_SECONDS: f64 = 12.0;
+const LEAST_SECONDS: f64 = 5.0;
 
 /// An input that takes a while, and what comes of it undisturbed.
 struct Calibrated {
