@@ -16,7 +16,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 /// How long an undisturbed run of the input must take, so that there is something to kill.
-const LEAST_SECONDS: f64 = 5.0;
+const LEAST_SECONDS: f64 = 3.0;
 
 /// An input that takes a while, and what comes of it undisturbed.
 struct Calibrated {
@@ -72,7 +72,7 @@ fn killed_to_the_end(job: &Job, expected: &[String], random: &mut SmallRng) -> u
         // Sometimes before the first checkpoint of the process, sometimes a few checkpoints later.
         let most = match random.random_range(0..4) {
             0 => job.interval_ms,
-            _ => job.interval_ms * 3,
+            _ => job.interval_ms * 4,
         };
         let time = Duration::from_millis(random.random_range(0..most));
         if !job.start().kill_after(time) {
