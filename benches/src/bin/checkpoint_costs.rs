@@ -152,6 +152,7 @@ impl Total {
             store: None,
             memory: None,
             incremental: true,
+            copied_keys: volley::runtime::COPIED_KEYS,
             backend: Arc::new(HashMapStateBackend),
             name: UID.to_string(),
         };
