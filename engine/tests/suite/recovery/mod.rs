@@ -132,7 +132,6 @@ fn a_job_that_fails_starts_again_and_writes_each_row_once() {
     assert_eq!(outcome.unwrap(), JobOutcome::Finished);
     assert_eq!(stage.committed(), sums(2000));
     assert_eq!(stage.troubles(), 0);
-    assert!(restarts >= 4, "{restarts}");
     assert_eq!(status.overview().state, JobState::Finished);
     let events = events.lock().unwrap();
     let failures: Vec<String> = events
@@ -144,6 +143,11 @@ fn a_job_that_fails_starts_again_and_writes_each_row_once() {
         .collect();
     // A commit that fails is tried again with the next checkpoint; only that of the last one, which none follows, has the job start again.
     assert!(matches!(failures.len(), 4 | 5), "{failures:?}");
+    // As the metrics were shown last: the last restart may have come behind that.
+    assert!(
+        (4..=failures.len() as u64).contains(&restarts),
+        "{restarts} restarts"
+    );
     assert!(
         failures
             .iter()
