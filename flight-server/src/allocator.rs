@@ -20,14 +20,42 @@ pub(crate) fn keep_freed_memory() {
     one_arena();
 }
 
-/// Gives it back soon: for jobs whose state has a budget of memory, which others may need. A twentieth more time of such a job.
-pub(crate) fn give_freed_memory_back() {
+/// A smaller budget notices memory that is only half used.
+const SMALL_BUDGET: usize = 256 << 20;
+
+/// Gives it back soon: for jobs whose state has a budget of so many bytes, which others may need. A twentieth more time of such a job.
+pub(crate) fn give_freed_memory_back(budget: usize) {
     const SOON: c_long = 10;
+    if budget < SMALL_BUDGET {
+        small_pages();
+    }
     if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
         // SAFETY: as above; the option is one word, which threads read whenever they free something.
         unsafe { mi_option_set(PURGE_DELAY, SOON) }
     }
 }
+
+/// No pages of 2 MB from now on, of which a small job uses part: 10 to 30 MB. They make a job whose state is in memory faster.
+#[cfg(target_os = "linux")]
+fn small_pages() {
+    const SET_THP_DISABLE: c_int = 41;
+    unsafe extern "C" {
+        fn prctl(option: c_int, ...) -> c_int;
+    }
+    // SAFETY: a function of the C library with its signature; the option takes one word and three that are zero.
+    unsafe {
+        prctl(
+            SET_THP_DISABLE,
+            1 as c_long,
+            0 as c_long,
+            0 as c_long,
+            0 as c_long,
+        )
+    };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn small_pages() {}
 
 /// RocksDB allocates with the system's allocator, from few threads: one arena for all of them holds less that is free.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -132,7 +132,7 @@ fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> R
         Arc::new(move |batch: &_| printer.print(batch)) as volley::connectors::collect::Collector
     });
     if job.config().get("state.backend.type") == Some("rocksdb") {
-        give_freed_memory_back();
+        give_freed_memory_back(job.config().memory_bytes("state.backend.memory"));
     }
     let running = match runner.resume {
         true => job.resume(collector)?,

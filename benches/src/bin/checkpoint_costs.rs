@@ -25,10 +25,15 @@ use volley::operators::{
     Context, Flow, GroupAggregateOperator, GroupAggregateSpec, InputIndex, Operator, Output,
     Subtask, TierOptions, tiered,
 };
+use volley::runtime::read_ahead;
 use volley::state::{HashMapStateBackend, StateSnapshot, TimeToLive};
 use volley::stream::{ChangelogBatch, CheckpointId, KeyHashes};
 use volley::types::{Field, LogicalType, Schema};
 use xxhash_rust::xxh3::Xxh3;
+
+/// As in the `volley` binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -38,8 +43,9 @@ checkpoint_costs changes [options]
   --changed A,B    keys that change between two checkpoints; 10000,100000,1000000
   --pairs N        of each size, 9; a pair has as many checkpoints as make a million keys
   --directory DIR  where checkpoints are written; the temporary directory of the system
-checkpoint_costs restore PATH [--pairs N]
-  PATH             a checkpoint of a running total, or the directory above it";
+checkpoint_costs restore PATH [--pairs N] [--cache warm|cold]
+  PATH             a checkpoint of a running total, or the directory above it
+  --cache          cold: the files come from the disk each time (Linux); warm";
 
 /// The operator's stable id.
 const UID: &str = "total";
@@ -53,6 +59,7 @@ struct Arguments {
     changed: Vec<i64>,
     pairs: usize,
     directory: PathBuf,
+    is_cold: bool,
 }
 
 fn arguments() -> std::result::Result<Arguments, String> {
@@ -62,6 +69,7 @@ fn arguments() -> std::result::Result<Arguments, String> {
         changed: vec![10_000, 100_000, 1_000_000],
         pairs: 9,
         directory: std::env::temp_dir(),
+        is_cold: false,
     };
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
@@ -80,6 +88,7 @@ fn arguments() -> std::result::Result<Arguments, String> {
             }
             "--pairs" => result.pairs = number(&value)?.max(1) as usize,
             "--directory" => result.directory = value.into(),
+            "--cache" => result.is_cold = value == "cold",
             _ => return Err(HELP.to_string()),
         }
     }
@@ -94,9 +103,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let arguments = &arguments;
     let done = match &arguments.restore {
-        Some(path) => restore_all(path, arguments.pairs),
-        None => write_all(&arguments),
+        Some(path) => restore_all(path, arguments),
+        None => write_all(arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -460,28 +470,46 @@ fn read_and_checksum(files: &[PathBuf]) -> Result<(u64, u64)> {
     Ok((bytes, sums))
 }
 
+/// Has the system forget what it keeps of files in memory.
+#[cfg(target_os = "linux")]
+fn leave_cache(files: &[PathBuf]) -> Result<()> {
+    use std::os::fd::AsRawFd;
+    const DONT_NEED: i32 = 4;
+    unsafe extern "C" {
+        fn posix_fadvise(file: i32, offset: i64, length: i64, advice: i32) -> i32;
+    }
+    for path in files {
+        let file = File::open(path)?;
+        file.sync_all()?;
+        // SAFETY: a function of the C library with its signature, and a file that is open.
+        unsafe { posix_fadvise(file.as_raw_fd(), 0, 0, DONT_NEED) };
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn leave_cache(_: &[PathBuf]) -> Result<()> {
+    Err(Error::user("only Linux is told to forget files"))
+}
+
 /// As a task restores: verified, then piece by piece where the operator can.
 fn restore(path: &Path) -> Result<(usize, Total)> {
-    const PIECES: usize = 16;
     let reader = CheckpointReader::open(&path.to_string_lossy(), None)?;
     let uid = aggregate_of(&reader)?;
     let mut total = Total::new()?;
-    let pieces = match total.operator.restores_in_pieces() {
-        true => PIECES,
-        false => 1,
-    };
     let max_parallelism = reader.manifest().max_parallelism;
     let subtask = Subtask {
         max_parallelism,
         ..Subtask::SINGLE
     };
     let mut rows = 0;
-    for groups in subtask.key_groups().pieces(pieces) {
-        let state = reader.read(&uid, groups, max_parallelism)?;
+    let pieces = subtask.key_groups().pieces(total.operator.restore_pieces());
+    let read = |groups| reader.read(&uid, groups, max_parallelism);
+    read_ahead(pieces, read, |_, state| {
         let tables = state.tables.values().flat_map(|table| &table.batches);
         rows += tables.map(RecordBatch::num_rows).sum::<usize>();
-        total.operator.restore_state(&mut total.context, state)?;
-    }
+        total.operator.restore_state(&mut total.context, state)
+    })?;
     Ok((rows, total))
 }
 
@@ -495,7 +523,7 @@ fn aggregate_of(reader: &CheckpointReader) -> Result<String> {
     })
 }
 
-fn restore_all(path: &Path, pairs: usize) -> Result<()> {
+fn restore_all(path: &Path, arguments: &Arguments) -> Result<()> {
     let reader = CheckpointReader::open(&path.to_string_lossy(), None)?;
     let location = PathBuf::from(reader.location());
     let root = location.parent().unwrap_or(Path::new("."));
@@ -505,8 +533,14 @@ fn restore_all(path: &Path, pairs: usize) -> Result<()> {
     let (mut read, mut restored, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let (mut bytes, mut rows) = (0, 0);
     // The first pair brings the files into the page cache.
-    for pair in 0..=pairs {
+    for pair in 0..=arguments.pairs {
+        if arguments.is_cold {
+            leave_cache(&files)?;
+        }
         let ((length, _), read_cpu, read_wall) = timed(|| read_and_checksum(&files))?;
+        if arguments.is_cold {
+            leave_cache(&files)?;
+        }
         let ((count, total), cpu, wall) = timed(|| restore(path))?;
         drop(total);
         (bytes, rows) = (length, count);

@@ -97,9 +97,10 @@ impl BlobStore for LocalBlobs {
         let file = self.file(path);
         let read = || -> std::io::Result<Vec<u8>> {
             let mut open = fs::File::open(&file)?;
+            let left = open.metadata()?.len().saturating_sub(offset);
             open.seek(SeekFrom::Start(offset))?;
-            let mut bytes = Vec::new();
-            open.take(length).read_to_end(&mut bytes)?;
+            let mut bytes = vec![0; length.min(left) as usize];
+            open.read_exact(&mut bytes)?;
             Ok(bytes)
         };
         read()

@@ -134,8 +134,22 @@ impl<'a> DataWriter<'a> {
         })
     }
 
+    fn part_bytes(&self) -> usize {
+        self.sizes.part_bytes.max(self.blobs.least_part_bytes())
+    }
+
+    /// Adds bytes to the buffer. A buffer that has outgrown small files gets the room of a part at once.
+    fn keep(&mut self, bytes: &[u8]) {
+        let length = self.buffer.len() + bytes.len();
+        if length > self.buffer.capacity() && length > self.part_bytes() / 16 {
+            let room = length.max(self.part_bytes() + self.part_bytes() / 8);
+            self.buffer.reserve_exact(room - self.buffer.len());
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
     fn flush_part(&mut self) -> Result<()> {
-        let part_bytes = self.sizes.part_bytes.max(self.blobs.least_part_bytes());
+        let part_bytes = self.part_bytes();
         if self.buffer.len() < part_bytes || !self.blobs.has_uploads() {
             return Ok(());
         }
@@ -199,7 +213,7 @@ struct PieceWriter<'w, 'a> {
 impl Write for PieceWriter<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.checksum.update(bytes);
-        self.files.buffer.extend_from_slice(bytes);
+        self.files.keep(bytes);
         if let Err(error) = self.files.flush_part() {
             self.failed = Some(error);
             return Err(io::Error::other("the store failed"));

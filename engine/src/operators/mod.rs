@@ -83,6 +83,7 @@ pub use lookup_join::{
 pub use match_recognize::{MatchOperator, MatchSpec};
 pub use mini_batch_assigner::MiniBatchAssignerOperator;
 pub use multi_join::{MultiJoinLevel, MultiJoinOperator, MultiJoinSpec};
+pub(crate) use operator::RESTORE_PIECES;
 pub use operator::{Flow, InputIndex, Operator};
 pub use output::{LateRows, Output};
 pub use over_aggregate::{OverAggregateOperator, OverAggregateSpec, OverFrame};

@@ -38,6 +38,10 @@ pub enum Flow {
     Waiting,
 }
 
+/// In how many pieces a state in memory is restored, so that one is read while another is taken up: few, for what was written together is read
+/// together.
+pub(crate) const RESTORE_PIECES: usize = 4;
+
 /// A logical operator's parallel instance.
 ///
 /// The runtime calls these methods one at a time. It keeps `ctx.watermark()` at the minimum over the inputs and calls
@@ -124,10 +128,10 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Whether [`Operator::restore_state`] may be called several times, each time with the rows of other keys; tables that are not by key
-    /// come with the first call.
-    fn restores_in_pieces(&self) -> bool {
-        false
+    /// In how many pieces a state is best restored: [`Operator::restore_state`] is called for each of them, with the rows of other keys; tables
+    /// that are not by key come with the first call. Default: one.
+    fn restore_pieces(&self) -> usize {
+        1
     }
 
     /// The state by key, where it can be taken apart. Default: it cannot, and stays in memory and in every snapshot as a whole.

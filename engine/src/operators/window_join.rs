@@ -10,7 +10,9 @@ use arrow::datatypes::SchemaRef;
 
 use super::calc::batch_of;
 use super::window_buffer::{Due, FireQueue, OUTPUT_ROWS, WindowBuffer};
-use super::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
+use super::{
+    Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, RESTORE_PIECES,
+};
 use crate::error::Result;
 use crate::expr::{CompiledExpression, Expression, ExpressionContext, RowContext, compile};
 use crate::state::{GroupTable, StateBackend, StateSnapshot};
@@ -487,8 +489,8 @@ impl Operator for WindowJoinOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -10,7 +10,9 @@ use arrow::compute;
 use arrow::datatypes::SchemaRef;
 
 use super::window_buffer::{Due, Emission, FireQueue, WindowBuffer};
-use super::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
+use super::{
+    Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, RESTORE_PIECES,
+};
 use crate::error::Result;
 use crate::state::{Groups, StateBackend, StateSnapshot, all_but};
 use crate::stream::{ChangelogBatch, CheckpointId};
@@ -168,8 +170,8 @@ impl<R: ReduceWindow> Operator for WindowReduceOperator<R> {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -145,8 +145,8 @@ impl Operator for Checked {
         self.operator.state_schema()
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        self.operator.restores_in_pieces()
+    fn restore_pieces(&self) -> usize {
+        self.operator.restore_pieces()
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

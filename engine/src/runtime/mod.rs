@@ -20,6 +20,7 @@ mod gate;
 mod graph;
 mod job;
 mod metrics;
+mod read_ahead;
 mod restart_strategy;
 mod restore;
 mod status;
@@ -41,6 +42,7 @@ pub use graph::{
 };
 pub use job::{JobOptions, JobOutcome};
 pub use metrics::{CheckpointMetrics, JobMetrics, Progress};
+pub use read_ahead::read_ahead;
 pub use restart_strategy::{ExponentialDelay, RestartStrategy, Restarts};
 pub use restore::{ClaimMode, Origin, RestoreOptions};
 pub use status::{JobId, JobOverview, JobState, JobStatus};

@@ -18,6 +18,7 @@ use super::channel_state::{self, CHANNELS, ChannelState, OvertakenChannel, Reade
 use super::exchange::Router;
 use super::gate::InputGate;
 use super::metrics::SourceMetrics;
+use super::read_ahead::read_ahead;
 use crate::checkpoint::SnapshotReader;
 use crate::connectors::source::PollRequest;
 use crate::error::{Error, Result};
@@ -160,9 +161,6 @@ struct TimeState {
 }
 
 const TIME: &str = "$time";
-
-/// In how many pieces a state is read back that memory may not hold.
-const RESTORE_PIECES: usize = 16;
 
 impl SourceHead {
     pub(crate) fn new(
@@ -478,15 +476,15 @@ impl Slot {
     fn restore(&mut self, snapshot: &dyn SnapshotReader) -> Result<(EventTime, ChannelState)> {
         let subtask = self.ctx.subtask();
         let mut channels = ChannelState::default();
-        let pieces = if self.operator.restores_in_pieces() {
-            RESTORE_PIECES
-        } else {
-            1
-        };
         let mut emitted = EventTime::MIN;
-        for (number, groups) in subtask.key_groups().pieces(pieces).into_iter().enumerate() {
-            let groups = with_planted_fault(groups, subtask.max_parallelism);
-            let mut state = snapshot.read(&self.uid, groups, subtask.max_parallelism)?;
+        let pieces = subtask.key_groups().pieces(self.operator.restore_pieces());
+        let pieces = pieces
+            .into_iter()
+            .map(|groups| with_planted_fault(groups, subtask.max_parallelism))
+            .collect();
+        let uid = self.uid.clone();
+        let read = |groups| snapshot.read(&uid, groups, subtask.max_parallelism);
+        read_ahead(pieces, read, |number, mut state| {
             if number == 0 {
                 let time = restored_time(&state, &self.ctx)?;
                 if !is_planted(Bug::WatermarkForgotten) {
@@ -499,10 +497,8 @@ impl Slot {
             }
             self.operator
                 .restore_state(&mut self.ctx, state)
-                .map_err(|error| {
-                    error.context(format!("while restoring {}", self.reader.operator))
-                })?;
-        }
+                .map_err(|error| error.context(format!("while restoring {}", self.reader.operator)))
+        })?;
         Ok((emitted, channels))
     }
 }

@@ -18,7 +18,7 @@ use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::row_bundle::{BundleEvent, RowBundle};
 use crate::operators::row_changes::{RowChanges, RowPlace, RowRef, equal_pairs};
-use crate::operators::{Context, Flow, InputIndex, KeepRow, Operator, Output};
+use crate::operators::{Context, Flow, InputIndex, KeepRow, Operator, Output, RESTORE_PIECES};
 use crate::state::{RowSlab, StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, RowKind};
@@ -339,8 +339,8 @@ impl Operator for DeduplicateChangingRowOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -20,7 +20,7 @@ use crate::operators::expiry::Sweep;
 use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
 use crate::operators::keyed_state::{DueTime, EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
-use crate::operators::{Context, Flow, InputIndex, LateRows, Operator, Output};
+use crate::operators::{Context, Flow, InputIndex, LateRows, Operator, Output, RESTORE_PIECES};
 use crate::state::{RowSlab, StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime};
@@ -405,8 +405,8 @@ impl Operator for DeduplicateEarliestRowOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -5,6 +5,7 @@
 //! that no state has to be emptied between two rows of a batch. Slots are used again, and the table of keys is made anew when
 //! most of its keys have no state. Where groups never go, the slot of a group is its number.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
@@ -161,8 +162,14 @@ impl GroupStates {
         self.ttl.is_enabled() && TimeToLive::is_expired(self.expiries[slot as usize], now)
     }
 
+    /// Says which groups the next rows change, some perhaps twice: a frozen snapshot still gets them as they are, and they count as changed.
+    pub(super) fn before_change(&mut self, groups: &[u32]) -> Result<()> {
+        self.marks.mark(groups, self.table.len());
+        self.copy_before_change(groups)
+    }
+
     /// Gives each row its slot; `known` keys were there before the batch. `weight` tells by how much a row changes the number
-    /// of rows of its group.
+    /// of rows of its group. [`GroupStates::before_change`] comes first.
     pub(super) fn assign(
         &mut self,
         groups: &[u32],
@@ -170,18 +177,6 @@ impl GroupStates {
         weight: impl Fn(usize) -> i64,
         now: ProcessingTime,
     ) -> Result<Assigned> {
-        self.marks.mark(groups, self.table.len());
-        self.give_slots(groups, known, weight, now)
-    }
-
-    fn give_slots(
-        &mut self,
-        groups: &[u32],
-        known: usize,
-        weight: impl Fn(usize) -> i64,
-        now: ProcessingTime,
-    ) -> Result<Assigned> {
-        self.copy_before_change(groups)?;
         let assigned = if self.permanent {
             permanent(groups, known)
         } else {
@@ -418,6 +413,20 @@ impl GroupStates {
         groups
     }
 
+    fn among_with_state<'a>(&self, groups: &'a [u32]) -> Cow<'a, [u32]> {
+        match self.permanent {
+            true => Cow::Borrowed(groups),
+            false => Cow::Owned(self.with_state(groups.to_vec())),
+        }
+    }
+
+    fn slots_of<'a>(&self, groups: &'a [u32]) -> Cow<'a, [u32]> {
+        match self.permanent {
+            true => Cow::Borrowed(groups),
+            false => Cow::Owned(Groups::Ids(groups).gather(&self.slots)),
+        }
+    }
+
     /// The keys of groups.
     pub(super) fn keys(&self, groups: &[u32]) -> Result<Vec<ArrayRef>> {
         self.table.keys(&Groups::Ids(groups))
@@ -526,7 +535,7 @@ impl GroupStates {
         let Some(mut frozen) = self.frozen.take_if(|_| !groups.is_empty()) else {
             return Ok(());
         };
-        let live = self.with_state(groups.to_vec());
+        let live = self.among_with_state(groups);
         if live.len() < groups.len() {
             let has_ended = |group: &&u32| self.current_slot(**group) == NONE;
             let ended = groups.iter().filter(has_ended);
@@ -544,10 +553,7 @@ impl GroupStates {
 
     fn snapshot_groups(&self, live: &[u32], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
         let batches = live.chunks(SNAPSHOT_GROUPS).map(|groups| {
-            let slots: Vec<u32> = groups
-                .iter()
-                .map(|group| self.current_slot(*group))
-                .collect();
+            let slots = self.slots_of(groups);
             let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(self.hashes(groups)))];
             columns.extend(self.keys(groups)?);
             let partials = self.aggregates.partials(&Groups::Ids(&slots))?;
@@ -586,7 +592,8 @@ impl GroupStates {
             let known = self.table.len();
             self.resolve(keys, key_hashes_of(batch), &mut groups)?;
             let weight = |row: usize| counts.map_or(1, |counts| counts[row]);
-            let assigned = self.give_slots(&groups, known, weight, ProcessingTime(i64::MIN))?;
+            self.copy_before_change(&groups)?;
+            let assigned = self.assign(&groups, known, weight, ProcessingTime(i64::MIN))?;
             debug_assert!(!assigned.ignores, "a group that is kept has rows");
             self.load_expiries(batch, &assigned.slots);
             self.aggregates

@@ -69,6 +69,11 @@ impl KeyedState for GroupAggregateOperator {
     }
 
     fn freeze(&mut self, _: &Context, keys: Frozen<'_>) -> Result<bool> {
+        let bundle = self.bundle.as_ref();
+        debug_assert!(
+            bundle.is_none_or(|(_, touched)| touched.is_empty()),
+            "a bundle tells once which groups it changes"
+        );
         let nobody = KeySet::default();
         let (all, others) = match keys {
             Frozen::All => (true, &nobody),

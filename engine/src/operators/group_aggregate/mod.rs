@@ -31,7 +31,9 @@ use self::changes::ChangeWriter;
 use self::group_states::GroupStates;
 use self::touched::Touched;
 use super::window_aggregate::{pick, weights};
-use super::{Bundle, Context, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
+use super::{
+    Bundle, Context, Flow, InputIndex, KeyedState, Operator, Output, RESTORE_PIECES, key_hashes,
+};
 use crate::error::{Error, Result};
 use crate::functions::AggregateCall;
 use crate::functions::aggregate::AggregateSetSpec;
@@ -329,8 +331,8 @@ impl Operator for GroupAggregateOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

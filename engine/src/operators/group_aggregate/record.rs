@@ -38,6 +38,7 @@ impl GroupAggregateOperator {
             None => 1,
             Some(weights) => weights[row] as i64,
         };
+        self.states.before_change(&groups)?;
         let assigned = self.states.assign(&groups, known, weight, now)?;
         let record = self.run(&rows, assigned)?;
         self.states.release();

@@ -69,6 +69,10 @@ impl Touched {
         (0..columns).map(column).collect::<Result<_>>().map(Some)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     pub(super) fn size_bytes(&self) -> usize {
         let results = self.chunks.iter().flatten();
         let results: usize = results.map(|column| column.get_array_memory_size()).sum();
@@ -122,10 +126,11 @@ impl GroupAggregateOperator {
         let Some((_, touched)) = &mut self.bundle else {
             return Ok(());
         };
-        let states = &self.states;
+        let (states, first) = (&self.states, touched.groups.len());
         let slots = touched.touch(groups, states.len(), |group| states.slot(group, known, now));
         touched.keep(states.evaluate(&slots)?);
-        Ok(())
+        // The others have changed in this bundle already.
+        self.states.before_change(&touched.groups[first..])
     }
 
     /// Emits one change for each group that the bundle has changed.
@@ -134,7 +139,7 @@ impl GroupAggregateOperator {
             return Ok(());
         };
         bundle.close();
-        if touched.groups.is_empty() {
+        if touched.is_empty() {
             return Ok(());
         }
         let mut touched = std::mem::take(touched);

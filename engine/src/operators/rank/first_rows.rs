@@ -12,7 +12,7 @@ use crate::operators::expiry::Sweep;
 use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch};
 use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
-use crate::operators::{Context, Flow, InputIndex, Operator, Output};
+use crate::operators::{Context, Flow, InputIndex, Operator, Output, RESTORE_PIECES};
 use crate::state::{StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::ProcessingTime;
@@ -170,8 +170,8 @@ impl Operator for FirstRowsOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -13,7 +13,9 @@ use super::sessions::{LATE, Sessions};
 use super::{SessionInput, Work};
 use crate::error::{Error, Result};
 use crate::operators::window_aggregate::{OUTPUT_ROWS, Window, WindowOutput, pick, window_field};
-use crate::operators::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
+use crate::operators::{
+    Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, RESTORE_PIECES,
+};
 use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds, Schema};
@@ -353,8 +355,8 @@ impl Operator for SessionWindowTableFunctionOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -14,7 +14,9 @@ use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
 use crate::operators::window_aggregate::{
     OUTPUT_ROWS, Window, WindowOutput, output_schema, pick, weights,
 };
-use crate::operators::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
+use crate::operators::{
+    Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, RESTORE_PIECES,
+};
 use crate::state::{Groups, KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId};
 use crate::types::{EventTime, ProcessingTime, Schema};
@@ -270,8 +272,8 @@ impl Operator for SessionWindowAggregateOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

@@ -31,6 +31,9 @@ use crate::types::{EventTime, ProcessingTime};
 /// The most keys that are put back at once because they are due.
 const DUE_KEYS: usize = 64 << 10;
 
+/// In how many pieces a state is restored that memory may not hold.
+const PIECES_BEYOND_MEMORY: usize = 16;
+
 /// What the tiers of one operator instance are made of.
 pub struct TierOptions {
     /// The lower tier; `None`: all keys stay at hand.
@@ -404,8 +407,11 @@ impl Operator for TieredOperator {
         Ok(())
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        self.lower.is_some()
+    fn restore_pieces(&self) -> usize {
+        match self.lower {
+            Some(_) => PIECES_BEYOND_MEMORY,
+            None => self.inner.restore_pieces(),
+        }
     }
 
     fn notify_checkpoint_complete(

@@ -25,7 +25,9 @@ use arrow::datatypes::SchemaRef;
 use self::slices::{Owner, SliceStore};
 use crate::error::{Error, Result};
 use crate::functions::aggregate::AggregateSetSpec;
-use crate::operators::{Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output};
+use crate::operators::{
+    Context, DueTime, Flow, InputIndex, KeySet, KeyedState, Operator, Output, RESTORE_PIECES,
+};
 use crate::planted::{Bug, is_planted};
 use crate::state::{Groups, StateBackend, StateSnapshot};
 use crate::stream::{ChangelogBatch, CheckpointId, KeyHashes};
@@ -396,8 +398,8 @@ impl Operator for WindowAggregateOperator {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {

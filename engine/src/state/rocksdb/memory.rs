@@ -1,7 +1,7 @@
 //! One budget for the keyed state of a process, and its parts.
 //!
-//! Of `state.backend.memory` operators hold half in their own structures, RocksDB the rest in one cache that all databases of the process
-//! share. Write buffers are counted in that cache and take half of it at most; what they do not need holds blocks. Indexes and filters
+//! Of `state.backend.memory` operators hold two fifths in their own structures, RocksDB two in one cache that all databases of the process
+//! share; the last is for what nobody counts: what is held twice while tables grow, and the gaps of the allocators. Write buffers are counted in that cache and take half of it at most; what they do not need holds blocks. Indexes and filters
 //! lie in the cache, too, before blocks of rows, so that there is no memory of RocksDB that grows with the state beside it.
 //! Outside of the budget are the buffers of running compactions, bounded by the threads and by [`COMPACTION_READ_BYTES`] a file.
 
@@ -14,6 +14,9 @@ use crate::state::MemoryBudget;
 
 /// Read ahead from each file that is compacted.
 pub(super) const COMPACTION_READ_BYTES: usize = 256 << 10;
+
+/// The part of the memory that is dealt out.
+const COUNTED_RATIO: f64 = 0.8;
 
 /// Less than this cannot hold a write buffer and the blocks of a lookup.
 const LEAST_CACHE_BYTES: usize = 1 << 20;
@@ -51,8 +54,9 @@ impl SharedMemory {
     }
 
     fn new(key: (usize, u64, u64), options: &RocksDbOptions) -> Self {
-        let hot_bytes = part(options.memory_bytes, options.hot_ratio);
-        let cache_bytes = (options.memory_bytes - hot_bytes).max(LEAST_CACHE_BYTES);
+        let counted_bytes = part(options.memory_bytes, COUNTED_RATIO);
+        let hot_bytes = part(counted_bytes, options.hot_ratio);
+        let cache_bytes = (counted_bytes - hot_bytes).max(LEAST_CACHE_BYTES);
         let mut cache = LruCacheOptions::default();
         cache.set_capacity(cache_bytes);
         // A few threads ask; every shard needs room for the blocks in use.

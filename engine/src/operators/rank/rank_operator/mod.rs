@@ -25,7 +25,7 @@ use crate::operators::expiry::Sweep;
 use crate::operators::keyed_state::KeyedState;
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::row_bundle::{BundleEvent, RowBundle};
-use crate::operators::{Context, Flow, InputIndex, Operator, Output};
+use crate::operators::{Context, Flow, InputIndex, Operator, Output, RESTORE_PIECES};
 use crate::state::{RowSlab, StateSnapshot, TimeToLive, keep_at};
 use crate::stream::{ChangelogBatch, CheckpointId, WatermarkStep, WatermarkSteps};
 use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds};
@@ -561,8 +561,8 @@ impl<K: RankKey> Operator for RankOperator<K> {
         self.load_keyed(ctx, &snapshot)
     }
 
-    fn restores_in_pieces(&self) -> bool {
-        true
+    fn restore_pieces(&self) -> usize {
+        RESTORE_PIECES
     }
 
     fn keyed_state(&mut self) -> Option<&mut dyn KeyedState> {
