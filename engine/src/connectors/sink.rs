@@ -14,7 +14,7 @@
 //! | checkpoint *n* is complete | nothing yet | committables of *n* in the checkpoint, invisible | [`Sink::commit`] of all of them |
 //! | the tasks are told | [`Sink::commit`], the oldest first | some of them visible, some not | [`Sink::commit`] of all of them: those done already change nothing |
 //! | all committed | the operator forgets them | they are still in checkpoint *n* | [`Sink::commit`] of all of them changes nothing |
-//! | the restore itself | [`Sink::commit`], then [`SinkWriter::discard_uncommitted`] | any part of that done | all of it once more |
+//! | the restore itself | [`Sink::commit`] of every sink of the job, then [`SinkWriter::discard_uncommitted`] | any part of that done | all of it once more |
 //! | a task has ended | [`SinkWriter::prepare_commit`], then its last state is in every later checkpoint | as for a barrier | as for a barrier |
 //!
 //! - **A checkpoint that never completes** (declined, timed out, failed to be written) loses nothing and makes nothing visible: what was
@@ -97,7 +97,7 @@ pub trait SinkWriter: Send {
     fn prepare_commit(&mut self, checkpoint: CheckpointId) -> Result<Vec<Committable>>;
 
     /// Drops leftovers of a run that was killed: everything written but not in the restored checkpoint, whose committables have been
-    /// committed. Called on the first subtask only, before any writer's first write, on a restore.
+    /// committed, those of other sinks of the same table too. Called on the first subtask only, before any writer's first write, on a restore.
     fn discard_uncommitted(&mut self) -> Result<()> {
         Ok(())
     }

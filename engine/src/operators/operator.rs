@@ -128,6 +128,11 @@ pub trait Operator: Send {
         Ok(())
     }
 
+    /// All operators of the job have been restored, and none has seen a row.
+    fn on_restored(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// In how many pieces a state is best restored: [`Operator::restore_state`] is called for each of them, with the rows of other keys; tables
     /// that are not by key come with the first call. Default: one.
     fn restore_pieces(&self) -> usize {

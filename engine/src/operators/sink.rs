@@ -97,6 +97,8 @@ pub struct SinkOperator {
     sink: Arc<dyn Sink>,
     writer: Box<dyn SinkWriter>,
     spec: SinkSpec,
+    /// Whether it is the first subtask, which commits and clears up for all at a restore.
+    is_first: bool,
     lengths: Vec<LengthRule>,
     /// The oldest in front.
     prepared: VecDeque<Prepared>,
@@ -118,6 +120,7 @@ impl SinkOperator {
             writer: sink.writer(subtask)?,
             sink,
             spec,
+            is_first: subtask.index == 0,
             lengths,
             prepared: VecDeque::new(),
             last: CheckpointId(0),
@@ -316,7 +319,7 @@ impl Operator for SinkOperator {
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         let last: Vec<CheckpointId> = snapshot.json(LAST)?;
         self.last = last.into_iter().max().unwrap_or(CheckpointId(0));
-        if ctx.subtask().index != 0 {
+        if !self.is_first {
             return Ok(());
         }
         let committables = prepared::from_batches(snapshot.batches(COMMITTABLES))?;
@@ -327,8 +330,15 @@ impl Operator for SinkOperator {
                 .commit(&committables)
                 .map_err(|error| error.context("while committing what the checkpoint holds"))?;
         }
-        self.take_back(ctx, &since)?;
-        self.writer.discard_uncommitted()
+        self.take_back(ctx, &since)
+    }
+
+    /// What another sink of the same table has to commit is no leftover: all have committed now.
+    fn on_restored(&mut self) -> Result<()> {
+        match self.is_first {
+            true => self.writer.discard_uncommitted(),
+            false => Ok(()),
+        }
     }
 
     fn notify_checkpoint_complete(

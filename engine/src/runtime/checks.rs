@@ -145,6 +145,10 @@ impl Operator for Checked {
         self.operator.state_schema()
     }
 
+    fn on_restored(&mut self) -> Result<()> {
+        self.operator.on_restored()
+    }
+
     fn restore_pieces(&self) -> usize {
         self.operator.restore_pieces()
     }

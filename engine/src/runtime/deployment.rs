@@ -126,6 +126,7 @@ pub(crate) fn deploy(
         tasks
             .iter_mut()
             .try_for_each(|task| task.restore(snapshot))?;
+        tasks.iter_mut().try_for_each(Task::on_restored)?;
     }
     Ok(Deployment {
         tasks,

@@ -599,6 +599,12 @@ impl Task {
         Ok(())
     }
 
+    /// All tasks have been restored.
+    pub(crate) fn on_restored(&mut self) -> Result<()> {
+        let mut slots = self.slots.iter_mut();
+        slots.try_for_each(|slot| slot.operator.on_restored())
+    }
+
     /// Goes on with what was on its way into an operator: channel by channel where they are as they were.
     fn replay(&mut self, index: usize, channels: ChannelState) -> Result<()> {
         if channels.is_empty() {

@@ -210,7 +210,7 @@ fn publish(from: &Path, to: &Path) -> Result<()> {
         ))
         .hint(format!(
             "hidden files must stay while a checkpoint that names them may be restored, and committed ones until the next checkpoint is complete; \
-             to go on without the rows of this one, put an empty file at {}",
+             to go on without the rows of this one, put a file without rows at {}",
             to.display()
         ))),
     }

@@ -197,7 +197,13 @@ impl Attempt {
         for (operator, ctx) in &mut attempt.subtasks {
             operator.restore_state(ctx, snapshot.clone())?;
         }
+        attempt.on_restored()?;
         Ok(attempt)
+    }
+
+    fn on_restored(&mut self) -> Result<()> {
+        let mut subtasks = self.subtasks.iter_mut();
+        subtasks.try_for_each(|(operator, _)| operator.on_restored())
     }
 
     fn write(&mut self, place: &Place, subtask: usize, rows: std::ops::Range<usize>) -> Result<()> {
@@ -440,6 +446,32 @@ fn an_older_checkpoint_writes_again_what_later_ones_had_committed() {
             "files" => assert!(later.err().unwrap().to_string().contains("is gone")),
             _ => assert!(later.is_ok()),
         }
+    }
+}
+
+#[test]
+fn a_restored_sink_leaves_what_another_one_of_its_table_has_to_commit() {
+    for kind in ["files", "memory", "local blobs"] {
+        let place = Place::new(kind, "json", 8000);
+        let statements = [0..2, 2..4].map(|rows| {
+            let mut attempt = Attempt::start(&place, 1).unwrap();
+            attempt.write(&place, 0, rows).unwrap();
+            (attempt.snapshot(1).unwrap(), attempt)
+        });
+        let snapshots = statements.map(|(snapshot, attempt)| {
+            attempt.kill(place.directory.as_deref());
+            snapshot
+        });
+        let mut restored = snapshots.map(|snapshot| {
+            let mut attempt = Attempt::start(&place, 1).unwrap();
+            let (operator, ctx) = &mut attempt.subtasks[0];
+            operator.restore_state(ctx, snapshot).unwrap();
+            attempt
+        });
+        for attempt in &mut restored {
+            attempt.on_restored().unwrap();
+        }
+        assert_eq!(place.visible(), [0, 1, 2, 3], "{kind}");
     }
 }
 

@@ -507,7 +507,7 @@ fn a_lost_file_is_an_error() {
     fs::remove_file(root.path().join(&hidden)).unwrap();
     let error = job.sink.commit(&prepared).unwrap_err().to_string();
     assert!(
-        error.contains("is gone") && error.contains("put an empty file at"),
+        error.contains("is gone") && error.contains("put a file without rows at"),
         "{error}"
     );
     // As it says.

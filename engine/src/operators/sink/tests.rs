@@ -167,8 +167,11 @@ fn a_restore_commits_what_the_snapshot_holds_then_drops_the_rest() {
         .unwrap();
     assert_eq!(
         second.log(),
-        ["commit \"1, a\"", "commit \"2, b\"", "discard"]
+        ["commit \"1, a\"", "commit \"2, b\""],
+        "another sink of the table may have something to commit"
     );
+    second.sink.on_restored().unwrap();
+    assert_eq!(second.log(), ["discard"]);
     second.complete(3);
     assert!(second.log().is_empty());
 }
@@ -195,7 +198,7 @@ fn a_task_that_has_ended_commits_with_the_first_checkpoint_that_holds_its_end() 
     // Whoever goes on from there never gives a number twice.
     let mut next = self::bench(NotNullEnforcer::Error);
     next.sink.restore_state(&mut next.ctx, end).unwrap();
-    assert_eq!(next.log().len(), 3);
+    assert_eq!(next.log().len(), 2);
     next.write("+I 3, c").unwrap();
     next.finish();
     assert_eq!(next.sink.prepared[0].checkpoint, CheckpointId(6));
@@ -215,10 +218,7 @@ fn what_an_aborted_checkpoint_prepared_goes_out_with_the_next_one() {
         .sink
         .restore_state(&mut restored.ctx, second)
         .unwrap();
-    assert_eq!(
-        restored.log(),
-        ["commit \"1, a\"", "commit \"2, b\"", "discard"]
-    );
+    assert_eq!(restored.log(), ["commit \"1, a\"", "commit \"2, b\""]);
 }
 
 #[test]

@@ -407,6 +407,10 @@ impl Operator for TieredOperator {
         Ok(())
     }
 
+    fn on_restored(&mut self) -> Result<()> {
+        self.inner.on_restored()
+    }
+
     fn restore_pieces(&self) -> usize {
         match self.lower {
             Some(_) => PIECES_BEYOND_MEMORY,
