@@ -80,11 +80,22 @@ impl UpgradeReport {
             .filter(|operator| operator.fate.loses())
     }
 
+    /// These, and those that lose an aggregate.
+    fn losing(&self) -> impl Iterator<Item = &OperatorUpgrade> {
+        self.operators.iter().filter(|operator| {
+            operator.fate.loses() || operator.dropped_aggregates().next().is_some()
+        })
+    }
+
     /// Refuses a restore that loses state, unless that is allowed.
     pub fn refuse_losses(&self, allowed: bool) -> Result<()> {
         let lost: Vec<String> = self
-            .dropped()
-            .map(|operator| format!("\n  {}", operator.line()))
+            .losing()
+            .map(|operator| {
+                let dropped = operator.dropped_aggregates();
+                let dropped = dropped.map(|name| format!("\n    {name} is dropped"));
+                format!("\n  {}{}", operator.line(), dropped.collect::<String>())
+            })
             .collect();
         if allowed || lost.is_empty() {
             return Ok(());
@@ -102,6 +113,11 @@ impl UpgradeReport {
 }
 
 impl OperatorUpgrade {
+    fn dropped_aggregates(&self) -> impl Iterator<Item = &str> {
+        let changes = self.changes.iter();
+        changes.flat_map(|change| change.dropped_aggregates.iter().map(String::as_str))
+    }
+
     fn line(&self) -> String {
         let mut line = format!("{:<14} {} [{}]", self.fate.word(), self.name, self.uid);
         if self.fate != Fate::StartsEmpty {
@@ -130,6 +146,12 @@ impl fmt::Display for UpgradeReport {
             for change in &operator.changes {
                 write_change(f, change)?;
             }
+        }
+        if self.losing().next().is_some() {
+            writeln!(
+                f,
+                "Some of the state is lost: a restore is refused unless --allow-dropped-state allows it."
+            )?;
         }
         Ok(())
     }

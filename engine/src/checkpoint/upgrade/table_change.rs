@@ -63,7 +63,12 @@ impl TableChange {
             change.sources.push(source);
             match source {
                 Some(source) => {
-                    let from = saved.field(source).data_type();
+                    let saved = saved.field(source);
+                    if saved.is_nullable() && !field.is_nullable() && part(field).is_none() {
+                        let reason = "it may be NULL in the state and cannot be NULL now";
+                        return Err(refused(field.name(), reason.to_string()));
+                    }
+                    let from = saved.data_type();
                     let notes = change
                         .convert(field, from)
                         .map_err(|reason| refused(field.name(), reason))?;
