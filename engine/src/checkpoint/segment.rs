@@ -5,12 +5,13 @@
 //! looked at once and none is moved twice.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::compute::interleave_record_batch;
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
 
-use super::change::{Change, KeySpan, KeyedTables, Keys, joined, retain};
+use super::change::{Change, KeySpan, KeyedTables, Keys, Shares, joined, retain};
 use super::data_file::{DataWriter, decode_keys, decode_table, read_piece};
 use super::manifest::{Bucket, Piece, Segment};
 use crate::blobs::BlobStore;
@@ -35,22 +36,21 @@ pub(super) fn write_change(
         segment.bucket(writer, bounds, &gone, &change.tables)?;
         return Ok(segment.finish());
     }
-    let dealt: Vec<(&String, Dealt<'_>)> = change
-        .tables
-        .iter()
-        .map(|(name, batches)| (name, Dealt::new(batches, bounds, count)))
-        .collect();
-    for index in 0..count {
-        let mut tables = KeyedTables::new();
-        for (name, dealt) in &dealt {
-            tables.extend(
-                dealt
-                    .bucket(index)?
-                    .map(|batch| ((*name).clone(), vec![batch])),
-            );
+    let shares = bounds.shares(count);
+    for first in (0..count).step_by(DEALT_BUCKETS) {
+        let buckets = first..count.min(first + DEALT_BUCKETS);
+        let dealt = change.tables.iter().map(|(name, batches)| {
+            let dealt = Dealt::new(batches, &shares, buckets.clone())?;
+            Ok((name, dealt))
+        });
+        let dealt: Vec<(&String, Dealt)> = dealt.collect::<Result<_>>()?;
+        for index in buckets {
+            let tables = dealt
+                .iter()
+                .map(|(name, dealt)| ((*name).clone(), dealt.bucket(index)));
+            let span = bounds.share(index, count);
+            segment.bucket(writer, span, keys_in(&gone, span), &tables.collect())?;
         }
-        let span = bounds.share(index, count);
-        segment.bucket(writer, span, keys_in(&gone, span), &tables)?;
     }
     Ok(segment.finish())
 }
@@ -69,55 +69,109 @@ fn keys_in(keys: &[u64], span: KeySpan) -> &[u64] {
     &keys[start..end]
 }
 
-/// The rows of a table in the order of their buckets.
-struct Dealt<'a> {
-    batches: Vec<&'a RecordBatch>,
-    /// Batch and row.
-    order: Vec<(u32, u32)>,
+/// Rows that are dealt at once, so that they stay near the processor.
+const DEALT_ROWS: usize = 16 << 10;
+/// How many buckets are dealt at once: what is dealt is there twice.
+const DEALT_BUCKETS: usize = 8;
+
+/// The rows of a table that go into some buckets.
+struct Dealt {
+    buckets: Range<usize>,
+    pieces: Vec<DealtPiece>,
+}
+
+/// Some rows in the order of their buckets.
+struct DealtPiece {
+    rows: RecordBatch,
     /// Where each bucket begins, and where the last one ends.
     starts: Vec<usize>,
 }
 
-impl<'a> Dealt<'a> {
-    fn new(batches: &'a [RecordBatch], bounds: KeySpan, buckets: usize) -> Self {
-        let mut starts = vec![0; buckets + 1];
-        let shares = bounds.shares(buckets);
-        let rows = batches.iter().map(RecordBatch::num_rows).sum();
-        let mut places = Vec::with_capacity(rows);
-        for (number, batch) in batches.iter().enumerate() {
-            for (row, hash) in key_hashes_of(batch).iter().enumerate() {
-                let bucket = shares.of(*hash);
-                starts[bucket + 1] += 1;
-                places.push((bucket as u32, number as u32, row as u32));
-            }
+impl Dealt {
+    fn new(batches: &[RecordBatch], shares: &Shares, buckets: Range<usize>) -> Result<Self> {
+        let mut pieces = Vec::new();
+        for_each_piece(batches, &mut |batch| {
+            let piece = DealtPiece::new(batch, shares, &buckets)?;
+            pieces.extend((piece.rows.num_rows() > 0).then_some(piece));
+            Ok(())
+        })?;
+        Ok(Dealt { buckets, pieces })
+    }
+
+    fn bucket(&self, index: usize) -> Vec<RecordBatch> {
+        let index = index - self.buckets.start;
+        let of_piece = |piece: &DealtPiece| {
+            let (start, end) = (piece.starts[index], piece.starts[index + 1]);
+            (start < end).then(|| piece.rows.slice(start, end - start))
+        };
+        self.pieces.iter().filter_map(of_piece).collect()
+    }
+}
+
+impl DealtPiece {
+    fn new(batch: &RecordBatch, shares: &Shares, buckets: &Range<usize>) -> Result<Self> {
+        let hashes = key_hashes_of(batch).iter();
+        let places: Vec<usize> = hashes.map(|hash| shares.of(*hash)).collect();
+        let mut starts = vec![0; buckets.len() + 1];
+        for place in places.iter().filter(|place| buckets.contains(*place)) {
+            starts[place - buckets.start + 1] += 1;
         }
-        for bucket in 0..buckets {
+        for bucket in 0..buckets.len() {
             starts[bucket + 1] += starts[bucket];
         }
         let mut next = starts.clone();
-        let mut order = vec![(0, 0); places.len()];
-        for (bucket, batch, row) in places {
-            order[next[bucket as usize]] = (batch, row);
-            next[bucket as usize] += 1;
+        let mut order = vec![0u32; starts[buckets.len()]];
+        for (row, place) in places.iter().enumerate() {
+            if buckets.contains(place) {
+                let next = &mut next[place - buckets.start];
+                order[*next] = row as u32;
+                *next += 1;
+            }
         }
-        Dealt {
-            batches: batches.iter().collect(),
-            order,
+        Ok(DealtPiece {
+            rows: take_record_batch(batch, &UInt32Array::from(order))?,
             starts,
-        }
+        })
     }
+}
 
-    fn bucket(&self, index: usize) -> Result<Option<RecordBatch>> {
-        let rows = &self.order[self.starts[index]..self.starts[index + 1]];
-        if rows.is_empty() {
-            return Ok(None);
+/// The same rows in fewer batches: what is merged again and again would fall to pieces.
+fn joined_rows(batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+    let mut pieces = Vec::new();
+    for_each_piece(batches, &mut |piece| {
+        pieces.push(piece.clone());
+        Ok(())
+    })?;
+    Ok(pieces)
+}
+
+/// The rows of batches in order, some thousand at a time: large ones in parts, small ones together.
+fn for_each_piece(
+    batches: &[RecordBatch],
+    call: &mut dyn FnMut(&RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let (mut small, mut rows) = (Vec::new(), 0);
+    let mut together = |small: &mut Vec<RecordBatch>| -> Result<()> {
+        match small.as_slice() {
+            [] => return Ok(()),
+            [one] => call(one)?,
+            several => call(&concat_batches(&several[0].schema(), several)?)?,
         }
-        let places: Vec<(usize, usize)> = rows
-            .iter()
-            .map(|(batch, row)| (*batch as usize, *row as usize))
-            .collect();
-        Ok(Some(interleave_record_batch(&self.batches, &places)?))
+        small.clear();
+        Ok(())
+    };
+    for batch in batches {
+        for offset in (0..batch.num_rows()).step_by(DEALT_ROWS) {
+            let part = batch.slice(offset, DEALT_ROWS.min(batch.num_rows() - offset));
+            if rows + part.num_rows() > DEALT_ROWS {
+                together(&mut small)?;
+                rows = 0;
+            }
+            rows += part.num_rows();
+            small.push(part);
+        }
     }
+    together(&mut small)
 }
 
 /// A segment under way.
@@ -348,7 +402,10 @@ impl<'a> SegmentsReader<'a> {
             }
             let span = KeySpan::ALL.share(index, count);
             let change = self.read(span)?;
-            merged.bucket(writer, span, &in_order(change.gone), &change.tables)?;
+            let tables = change.tables.iter();
+            let tables = tables.map(|(name, batches)| Ok((name.clone(), joined_rows(batches)?)));
+            let tables = tables.collect::<Result<_>>()?;
+            merged.bucket(writer, span, &in_order(change.gone), &tables)?;
         }
         Ok(merged.finish())
     }

@@ -279,6 +279,16 @@ impl GroupTable {
         })
     }
 
+    /// Makes room for more groups at once.
+    pub fn reserve(&mut self, groups: usize) {
+        let Index { slots, hashes } = &mut self.index;
+        slots.reserve(groups, |slot| spread(hashes[slot.id as usize]));
+        hashes.reserve(groups);
+        if let Keys::Fixed { values, .. } = &mut self.keys {
+            values.reserve(groups);
+        }
+    }
+
     /// Number of groups.
     pub fn len(&self) -> usize {
         self.index.hashes.len()

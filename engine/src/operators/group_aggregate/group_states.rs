@@ -582,6 +582,8 @@ impl GroupStates {
     /// Takes up groups of keys that are not here. A state written without a time to live expires when it has one again that has passed
     /// since the next write.
     pub(super) fn load(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        self.table
+            .reserve(batches.iter().map(RecordBatch::num_rows).sum());
         for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
             let first_partial = 1 + self.key_types.len();
             let last_partial = first_partial + self.spec.partial_fields().len();
