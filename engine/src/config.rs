@@ -334,7 +334,7 @@ pub const SESSION_OPTIONS: &[OptionSpec] = &[
         "state.backend.rocksdb.thread.num",
         OptionType::Integer,
         Some("2"),
-        "Threads with which RocksDB writes and merges its files; at least 2.",
+        "Threads with which RocksDB writes and merges its files, 1 to 64; two at least are started.",
     ),
     OptionSpec::new(
         "state.backend.rocksdb.block.blocksize",

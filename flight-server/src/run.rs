@@ -1,7 +1,7 @@
 //! `volley run`: the statements of a script, one after the other.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -76,6 +76,7 @@ fn run_script(arguments: &RunArguments) -> Result<JobOutcome> {
     let runner = Runner {
         interrupted,
         resume: arguments.resume,
+        resumed: RefCell::default(),
         metrics: arguments.metrics,
     };
     for statement in
@@ -118,8 +119,26 @@ fn print_text(text: &str) -> Result<()> {
 struct Runner {
     interrupted: Interrupts,
     resume: bool,
+    /// Where jobs of the script have looked for their checkpoints.
+    resumed: RefCell<BTreeSet<String>>,
     /// Whether metrics are written at the end of a job.
     metrics: bool,
+}
+
+impl Runner {
+    /// Two jobs of a script cannot go on from one directory: the second would take the state of the first for its own.
+    fn keep_apart(&self, job: &PreparedJob) -> Result<()> {
+        let Some(directory) = job.config().get("execution.checkpointing.dir") else {
+            return Ok(());
+        };
+        match self.resumed.borrow_mut().insert(directory.to_string()) {
+            true => Ok(()),
+            false => Err(Error::user(format!(
+                "--resume cannot tell the checkpoints of this job in {directory} from those of an earlier job of the script"
+            ))
+            .hint("SET 'execution.checkpointing.dir' to another directory before each job, or make them one job with EXECUTE STATEMENT SET")),
+        }
+    }
 }
 
 fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> Result<JobOutcome> {
@@ -135,7 +154,10 @@ fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> R
         give_freed_memory_back(job.config().memory_bytes("state.backend.memory"));
     }
     let running = match runner.resume {
-        true => job.resume(collector)?,
+        true => {
+            runner.keep_apart(job)?;
+            job.resume(collector)?
+        }
         false => job.deploy(collector)?,
     };
     runner.interrupted.stop_on(running.cancel_flag());
@@ -165,12 +187,40 @@ fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> R
         printer.finish()?;
     }
     match (outcome, status.overview().savepoint) {
-        (JobOutcome::Stopped, Some(savepoint)) => line.note(&format!("stopped with the savepoint {savepoint}")),
-        (JobOutcome::Cancelled, _) if job.select_schema().is_none() => line.note("stopped before the end: what sinks wrote since the last checkpoint stays invisible (see 'execution.checkpointing.interval')"),
+        (JobOutcome::Stopped, Some(savepoint)) => {
+            line.note(&format!("stopped with the savepoint {savepoint}"))
+        }
+        (JobOutcome::Cancelled, _) if job.select_schema().is_none() => {
+            line.note(&what_is_left(job, runner));
+        }
         _ => {}
     }
     line.summary(outcome);
     Ok(outcome)
+}
+
+/// What a job leaves that was stopped before its end.
+fn what_is_left(job: &PreparedJob, runner: &Runner) -> String {
+    const RETENTION: &str = "execution.checkpointing.externalized-checkpoint-retention";
+    let config = job.config();
+    let has_checkpoints = !config
+        .duration("execution.checkpointing.interval")
+        .is_zero()
+        && config.get("execution.checkpointing.dir").is_some();
+    let stopped = "stopped before the end: what sinks wrote";
+    if !has_checkpoints {
+        return format!(
+            "{stopped} stays invisible, for without checkpoints they commit at the end (see 'execution.checkpointing.interval')"
+        );
+    }
+    let stays = format!("{stopped} since the last checkpoint stays invisible");
+    let is_kept = config.get(RETENTION) == Some("RETAIN_ON_CANCELLATION");
+    match is_kept || runner.resume {
+        true => stays,
+        false => format!(
+            "{stays}; its checkpoints are removed (with --resume, or '{RETENTION}' = 'RETAIN_ON_CANCELLATION', they stay)"
+        ),
+    }
 }
 
 /// The door for other commands. A job runs without it, too.
@@ -224,6 +274,21 @@ impl Interrupts {
     }
 }
 
+/// Ends the process without cleaning up: other threads still use what would be gone.
+#[cfg(unix)]
+fn exit_at_once(code: u8) -> ! {
+    unsafe extern "C" {
+        fn _exit(code: std::ffi::c_int) -> !;
+    }
+    // SAFETY: a function of the C library with its signature, which may be called at any time.
+    unsafe { _exit(code.into()) }
+}
+
+#[cfg(not(unix))]
+fn exit_at_once(code: u8) -> ! {
+    std::process::exit(code.into())
+}
+
 fn interrupts() -> Result<Interrupts> {
     static TWICE: OnceLock<AtomicBool> = OnceLock::new();
     let current = Arc::new(Mutex::new(None::<Arc<AtomicBool>>));
@@ -234,7 +299,7 @@ fn interrupts() -> Result<Interrupts> {
             .swap(true, Ordering::SeqCst);
         match &*seen.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(flag) if !twice => flag.store(true, Ordering::SeqCst),
-            _ => std::process::exit(INTERRUPTED as i32),
+            _ => exit_at_once(INTERRUPTED),
         }
     };
     ctrlc::set_handler(handler)

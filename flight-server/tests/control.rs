@@ -270,3 +270,35 @@ fn two_jobs_of_one_name_are_told_apart_by_their_ids() {
     }
     assert_eq!((first.end().0, second.end().0), (Some(130), Some(130)));
 }
+
+#[test]
+fn a_directory_of_checkpoints_is_resumed_by_one_job_only() {
+    let place = Place::new(200);
+    let script = place.path("count.sql");
+    let one = std::fs::read_to_string(&script).unwrap();
+    let two = format!(
+        "{one}
+         CREATE TABLE again (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv');
+         INSERT INTO again SELECT n FROM numbers;",
+        place.path("again").display()
+    );
+    std::fs::write(&script, two).unwrap();
+    // Not the second job of a script, neither at the first start nor later.
+    for _ in 0..2 {
+        let (code, errors) = place.run(&["--resume"]).end();
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains("--resume cannot tell"), "{errors}");
+        assert_eq!(place.check_counted(), 200);
+    }
+    // Nor a job of another name.
+    std::fs::write(&script, one.replace("'counting'", "'other'")).unwrap();
+    let (code, errors) = place.run(&["--resume"]).end();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(
+        errors.contains("is of the job 'counting', this one is 'other'"),
+        "{errors}"
+    );
+    std::fs::write(&script, one).unwrap();
+    assert_eq!(place.run(&["--resume"]).end().0, Some(0));
+    assert_eq!(place.check_counted(), 200);
+}

@@ -273,6 +273,7 @@ impl Checkpoints {
         let blobs = open_blobs(&directory.to_string_lossy())?;
         let options = StorageOptions {
             job: "bench".to_string(),
+            run: "run".to_string(),
             max_parallelism: Subtask::SINGLE.max_parallelism,
             retained: 1,
             incremental: true,

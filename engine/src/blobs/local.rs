@@ -66,6 +66,11 @@ impl BlobStore for LocalBlobs {
         self.root.display().to_string()
     }
 
+    fn make_ready(&self) -> Result<()> {
+        let beside = self.write_beside(&self.file("ready"), &[])?;
+        fs::remove_file(&beside).map_err(|error| cannot("remove", &beside, &error))
+    }
+
     fn put(&self, path: &str, bytes: Bytes) -> Result<()> {
         let file = self.file(path);
         let beside = self.write_beside(&file, &bytes)?;
@@ -251,5 +256,9 @@ fn sync_directory(file: &Path) -> Result<()> {
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::external(format!("cannot {what} {}: {error}", path.display()))
+    let about = Error::external(format!("cannot {what} {}: {error}", path.display()));
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => about.hint("make room there"),
+        _ => about,
+    }
 }

@@ -29,6 +29,11 @@ pub trait BlobStore: Send + Sync + std::fmt::Debug {
     /// The same where there is no blob of the path yet; false, and nothing is changed, where there is one.
     fn create(&self, path: &str, bytes: Bytes) -> Result<bool>;
 
+    /// Finds out before it matters that nothing can be written, where that is cheap. Default: it is not.
+    fn make_ready(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// A blob's bytes; `None` where there is none.
     fn get(&self, path: &str) -> Result<Option<Bytes>>;
 

@@ -65,8 +65,8 @@ impl CheckpointReader {
     pub fn open(path: &str, max_parallelism: impl Into<Option<u16>>) -> Result<Self> {
         let found = Self::newest_at(path, max_parallelism)?;
         found.whole(&format!("in {path}"))?.ok_or_else(|| {
-            Error::user(format!("there is no complete checkpoint in {path}"))
-                .hint("'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it")
+            Error::user(format!("there is no complete checkpoint or savepoint in {path}"))
+                .hint("a checkpoint is a directory chk-N with a manifest.json, or the newest of those in a directory; a savepoint is a directory with a savepoint.json")
         })
     }
 
@@ -188,35 +188,6 @@ impl CheckpointReader {
         })
     }
 
-    /// Removes it, and those of its files that no other checkpoint of its directory names.
-    pub(super) fn remove(&self) -> Result<()> {
-        let blobs = &*self.source.blobs;
-        let own = self.manifest.checkpoint.0;
-        let mut named = BTreeSet::new();
-        for id in complete_checkpoints(blobs)?
-            .into_iter()
-            .filter(|id| *id != own)
-        {
-            let text = blobs
-                .get(&format!("chk-{id}/{MANIFEST}"))?
-                .unwrap_or_default();
-            match Manifest::from_json(&text) {
-                Ok(other) => named.extend(other.files.into_keys()),
-                // What it names is not known.
-                Err(_) => return Ok(()),
-            }
-        }
-        blobs.delete(&format!("{}{MANIFEST}", self.source.moved_to))?;
-        let files = self
-            .manifest
-            .files
-            .keys()
-            .filter(|file| !named.contains(*file));
-        files
-            .into_iter()
-            .try_for_each(|file| blobs.delete(&self.source.path(file)))
-    }
-
     fn keyed_rows(&self, operator: &OperatorManifest) -> Result<bool> {
         let rows: u64 = operator.segments.iter().map(|segment| segment.rows()).sum();
         if operator.segments.len() < 2 || rows == 0 {
@@ -270,6 +241,35 @@ impl SnapshotReader for CheckpointReader {
             state.insert_operator(name, self.source.table(piece)?);
         }
         Ok(state)
+    }
+
+    /// With those of its files that no other checkpoint of its directory names.
+    fn remove(&self) -> Result<()> {
+        let blobs = &*self.source.blobs;
+        let own = self.manifest.checkpoint.0;
+        let mut named = BTreeSet::new();
+        for id in complete_checkpoints(blobs)?
+            .into_iter()
+            .filter(|id| *id != own)
+        {
+            let text = blobs
+                .get(&format!("chk-{id}/{MANIFEST}"))?
+                .unwrap_or_default();
+            match Manifest::from_json(&text) {
+                Ok(other) => named.extend(other.files.into_keys()),
+                // What it names is not known.
+                Err(_) => return Ok(()),
+            }
+        }
+        blobs.delete(&format!("{}{MANIFEST}", self.source.moved_to))?;
+        let files = self
+            .manifest
+            .files
+            .keys()
+            .filter(|file| !named.contains(*file));
+        files
+            .into_iter()
+            .try_for_each(|file| blobs.delete(&self.source.path(file)))
     }
 
     fn plan_facts(&self) -> Option<PlanFacts> {

@@ -31,6 +31,9 @@ pub struct Manifest {
     pub checkpoint: CheckpointId,
     /// The job's name.
     pub job: String,
+    /// The run of it that wrote the checkpoint; empty where that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub run: String,
     /// `pipeline.max-parallelism`: the number of key groups, which a restore must keep.
     pub max_parallelism: u16,
     /// The lengths of the files in which the pieces lie, by path below the directory of all checkpoints.
@@ -143,6 +146,7 @@ impl Manifest {
             version: VERSION,
             checkpoint,
             job: job.to_string(),
+            run: String::new(),
             max_parallelism,
             files: BTreeMap::new(),
             operators,

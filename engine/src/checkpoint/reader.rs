@@ -27,6 +27,11 @@ pub trait SnapshotReader: Send + Sync {
     /// The state of an operator: the rows of keyed tables in these of `max_parallelism` key groups, and all rows of all other tables.
     fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot>;
 
+    /// Removes it from where it lies, as whoever has claimed it may. Default: it lies nowhere.
+    fn remove(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The job that wrote the state, where that is kept beside it. Default: it is not.
     fn plan_facts(&self) -> Option<PlanFacts> {
         None
@@ -84,6 +89,9 @@ macro_rules! read_through {
                 max_parallelism: u16,
             ) -> Result<StateSnapshot> {
                 (**self).read(uid, range, max_parallelism)
+            }
+            fn remove(&self) -> Result<()> {
+                (**self).remove()
             }
             fn plan_facts(&self) -> Option<PlanFacts> {
                 (**self).plan_facts()

@@ -30,6 +30,8 @@ use crate::stream::{CheckpointId, KeyGroupRange};
 pub struct StorageOptions {
     /// The job's name.
     pub job: String,
+    /// The run of it; nobody else writes there meanwhile.
+    pub run: String,
     /// `pipeline.max-parallelism`.
     pub max_parallelism: u16,
     /// `execution.checkpointing.num-retained`; at least one.
@@ -87,8 +89,8 @@ pub struct CheckpointStorage {
     /// Directories in which files may lie that nobody names.
     unclean: BTreeSet<u64>,
     last: CheckpointId,
-    /// A checkpoint of another directory that the job has taken over.
-    elsewhere: Option<Arc<CheckpointReader>>,
+    /// A checkpoint of another directory, or a savepoint, that the job has taken over.
+    elsewhere: Option<Arc<dyn SnapshotReader>>,
     /// Counts sets of files, whose names must differ.
     sets: u64,
     merging: bool,
@@ -151,8 +153,8 @@ impl CheckpointStorage {
         self.last
     }
 
-    /// Takes over a checkpoint of another directory: it is removed once the job has as many of its own as it keeps.
-    pub fn claim_elsewhere(&mut self, checkpoint: Arc<CheckpointReader>) {
+    /// Takes over a checkpoint of another directory or a savepoint: it is removed once the job has as many of its own as it keeps.
+    pub fn claim_elsewhere(&mut self, checkpoint: Arc<dyn SnapshotReader>) {
         self.elsewhere = Some(checkpoint);
     }
 
@@ -165,6 +167,14 @@ impl CheckpointStorage {
         let complete = complete_checkpoints(&*blobs)?.into_iter().rev();
         let complete = complete.map(|id| (CheckpointId(id), location(&*blobs, id)));
         Ok((complete.collect(), CheckpointId(highest.unwrap_or(0))))
+    }
+
+    /// The job and the run that wrote a checkpoint; `None` where its manifest does not say so or is damaged.
+    pub fn author(directory: &str, checkpoint: CheckpointId) -> Result<Option<(String, String)>> {
+        let manifest = open_blobs(directory)?.get(&format!("chk-{checkpoint}/{MANIFEST}"))?;
+        let manifest = manifest.and_then(|text| Manifest::from_json(&text).ok());
+        let known = manifest.filter(|manifest| !manifest.run.is_empty());
+        Ok(known.map(|manifest| (manifest.job, manifest.run)))
     }
 
     /// Smaller files, parts and buckets, for tests.
@@ -326,6 +336,7 @@ impl CheckpointStorage {
         }
         let (job, max) = (&self.options.job, self.options.max_parallelism);
         let mut manifest = Manifest::new(checkpoint, job, max, operators);
+        manifest.run = self.options.run.clone();
         let named: BTreeSet<String> = manifest.pieces().map(|piece| piece.file.clone()).collect();
         for file in named {
             let length = files.get(&file).or_else(|| self.lengths.get(&file));

@@ -19,7 +19,8 @@ use crate::connectors::{ConnectorRegistry, Sink};
 use crate::error::Result;
 use crate::operators::InputIndex;
 use crate::runtime::{
-    COPIED_KEYS, ChainNode, Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, VertexId,
+    COPIED_KEYS, ChainNode, DEFAULT_NAME, Edge, EdgeKind, JobGraph, Partitioning, Vertex,
+    VertexHead, VertexId,
 };
 
 /// The job graph of a plan. The rows of a bare SELECT go to `select_sink`.
@@ -48,7 +49,7 @@ pub fn build_graph(
     builder.add_late_rows_sink()?;
     let name = config
         .get("pipeline.name")
-        .unwrap_or("volley-job")
+        .unwrap_or(DEFAULT_NAME)
         .to_string();
     let backend = state_backend::state_backend(config)?;
     Ok(JobGraph {

@@ -436,6 +436,7 @@ mod tests {
         };
         let storage_options = StorageOptions {
             job: "job".to_string(),
+            run: "run".to_string(),
             max_parallelism: 128,
             retained: options.retained,
             incremental: false,

@@ -66,6 +66,10 @@ impl SnapshotReader for OlderSnapshot {
         Ok(state)
     }
 
+    fn remove(&self) -> Result<()> {
+        self.reader.remove()
+    }
+
     fn plan_facts(&self) -> Option<PlanFacts> {
         self.reader.plan_facts()
     }

@@ -15,6 +15,9 @@ pub struct VertexId(pub usize);
 /// Keys that are copied at once: a pause of one or two milliseconds.
 pub const COPIED_KEYS: usize = 16 << 10;
 
+/// The name of a job without `pipeline.name`.
+pub const DEFAULT_NAME: &str = "volley-job";
+
 /// A job before it is deployed. Vertices are in topological order: edges go from lower to higher ids.
 pub struct JobGraph {
     /// The name of the job.

@@ -37,8 +37,8 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use control::{JobControl, JobRequest};
 pub use expected_operators::{expected_operators, explain_upgrade};
 pub use graph::{
-    COPIED_KEYS, ChainNode, Edge, EdgeKind, JobGraph, Partitioning, SourceNode, Vertex, VertexHead,
-    VertexId,
+    COPIED_KEYS, ChainNode, DEFAULT_NAME, Edge, EdgeKind, JobGraph, Partitioning, SourceNode,
+    Vertex, VertexHead, VertexId,
 };
 pub use job::{JobOptions, JobOutcome};
 pub use metrics::{CheckpointMetrics, JobMetrics, Progress};

@@ -163,8 +163,8 @@ pub(super) fn named_snapshot(path: &str, max_parallelism: u16) -> Result<Found> 
     if found.0.is_some() {
         return Ok(found);
     }
-    Err(Error::user(format!("there is no complete checkpoint in {path}")).hint(
-        "'execution.state-recovery.path' names a directory chk-N with a manifest.json, or the one above it",
+    Err(Error::user(format!("there is no complete checkpoint or savepoint in {path}")).hint(
+        "a checkpoint is a directory chk-N with a manifest.json, or the newest of those in a directory; a savepoint is a directory with a savepoint.json",
     ))
 }
 

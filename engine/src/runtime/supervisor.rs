@@ -13,7 +13,7 @@ use super::checkpoint_options::JobEnd;
 use super::clock::Clock;
 use super::control::{JobControl, JobRequest};
 use super::deployment::operator_names;
-use super::graph::JobGraph;
+use super::graph::{DEFAULT_NAME, JobGraph};
 use super::job::{Job, JobFailure, JobOptions, JobOutcome, Start};
 use super::metrics::{JobMetrics, Progress};
 use super::restart_strategy::Restarts;
@@ -72,6 +72,8 @@ pub struct Started {
     pub checkpoints: Option<String>,
     /// How many checkpoints of earlier runs are there, which are left alone.
     pub earlier_checkpoints: usize,
+    /// A checkpoint that `--resume` does not go on from, because its manifest is not there.
+    pub incomplete: Option<CheckpointId>,
     /// What became of the state, where it did not go back just as it was.
     pub upgrade: Option<UpgradeReport>,
 }
@@ -115,14 +117,29 @@ impl fmt::Display for Started {
         if self.earlier_checkpoints > 0 {
             write!(
                 f,
-                "\n{} checkpoints of an earlier run are there and left alone (--resume goes on from the newest)",
-                self.earlier_checkpoints
+                "\n{} {} of an earlier run {} there and left alone (--resume goes on from the newest)",
+                self.earlier_checkpoints,
+                plural(self.earlier_checkpoints, "checkpoint", "checkpoints"),
+                plural(self.earlier_checkpoints, "is", "are"),
+            )?;
+        }
+        if let Some(checkpoint) = self.incomplete {
+            write!(
+                f,
+                "\nchk-{checkpoint} is there without its manifest.json: it was not complete when the job ended, or somebody has removed the file; it is not used"
             )?;
         }
         if let Some(upgrade) = &self.upgrade {
             write!(f, "\n{}", upgrade.to_string().trim_end())?;
         }
         Ok(())
+    }
+}
+
+fn plural(number: usize, one: &'static str, more: &'static str) -> &'static str {
+    match number {
+        1 => one,
+        _ => more,
     }
 }
 
@@ -176,9 +193,8 @@ impl Supervisor {
     ) -> Result<Self> {
         let first_graph = graph()?;
         let mut events = Vec::new();
-        let max_parallelism = first_graph.max_parallelism;
         let present = present_checkpoints(&options)?;
-        let (snapshot, unreadable) = first_snapshot(&options, &present, max_parallelism)?;
+        let (snapshot, unreadable) = first_snapshot(&options, &present, &first_graph)?;
         events.extend(unreadable.into_iter().map(JobEvent::from));
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&first_graph));
         let (snapshot, upgrade) = snapshot.transpose()?.unzip();
@@ -198,8 +214,12 @@ impl Supervisor {
         let resumes = options.restore.resume && origin.as_ref().is_some_and(is_own);
         let first = CheckpointId(last.0 + 1);
         let ownership = Ownership {
+            run: id,
             from: if resumes { CheckpointId(0) } else { first },
-            claims: options.restore.claim_mode == ClaimMode::Claim,
+            claimed: origin
+                .as_ref()
+                .filter(|_| options.restore.claim_mode == ClaimMode::Claim)
+                .map(|origin| origin.path.clone()),
         };
         let storage = storage(&options, &first_graph, &ownership, snapshot.as_ref())?;
         let start = Start {
@@ -216,6 +236,8 @@ impl Supervisor {
             name,
             origin: origin.clone(),
             checkpoints: has_checkpoints(&options).cloned(),
+            incomplete: (options.restore.resume && present.highest > restored)
+                .then_some(present.highest),
             earlier_checkpoints: if resumes { 0 } else { present.complete.len() },
             upgrade: upgrade.filter(|upgrade| !upgrade.is_unchanged()),
         };
@@ -392,7 +414,36 @@ impl Redeployment {
         &self,
         listener: &mut dyn FnMut(&JobEvent),
     ) -> Result<(Job, Option<Origin>), JobFailure> {
+        if let Some(error) = caught(|| self.other_writer())? {
+            return Err(JobFailure {
+                error,
+                may_restart: false,
+            });
+        }
         Ok(caught(|| self.deploy_latest(listener))?)
+    }
+
+    /// That somebody else writes checkpoints where this run does: their state is not this one's, and their numbers are in its way.
+    fn other_writer(&self) -> Result<Option<Error>> {
+        let Some(directory) = has_checkpoints(&self.options) else {
+            return Ok(None);
+        };
+        for (checkpoint, path) in present_checkpoints(&self.options)?.complete {
+            let author = match checkpoint >= self.first {
+                true => CheckpointStorage::author(directory, checkpoint)?,
+                false => None,
+            };
+            if let Some((job, _)) = author.filter(|(_, run)| *run != self.ownership.run.to_string())
+            {
+                return Ok(Some(
+                    Error::external(format!(
+                        "{path} was written by another run, of the job '{job}', while this one was under way: it cannot go on"
+                    ))
+                    .hint("give each job an 'execution.checkpointing.dir' of its own, and start it once"),
+                ));
+            }
+        }
+        Ok(None)
     }
 
     /// Between attempts: removes the checkpoints of this run that need not outlive the job. What cannot be removed stays.
@@ -458,8 +509,12 @@ fn storage(
         return Ok(None);
     };
     let blobs = open_blobs(directory)?;
+    blobs.make_ready().map_err(|error| {
+        error.hint("'execution.checkpointing.dir' names a directory that the job may write to, or the URL of one in an object store")
+    })?;
     let storage_options = StorageOptions {
         job: graph.name.clone(),
+        run: ownership.run.to_string(),
         max_parallelism: graph.max_parallelism,
         retained: options.checkpoints.retained,
         incremental: options.checkpoints.incremental,
@@ -474,16 +529,16 @@ fn storage(
             let root = blobs.location();
             let root = format!("{}/chk-", root.trim_end_matches('/'));
             let lies_there = snapshot.path.starts_with(&root);
-            let is_own = snapshot.reader.checkpoint() >= ownership.from || ownership.claims;
+            let claims = ownership.claimed.as_ref() == Some(&snapshot.path);
+            let is_own = snapshot.reader.checkpoint() >= ownership.from || claims;
             match &snapshot.checkpoint {
                 Some(checkpoint) if lies_there && is_own && checkpoint.is_in_place() => {
                     StartedFrom::Claimed(checkpoint.clone())
                 }
-                Some(checkpoint) if ownership.claims => {
-                    elsewhere = Some(checkpoint.clone());
+                _ => {
+                    elsewhere = claims.then(|| snapshot.reader.clone());
                     StartedFrom::Copied(snapshot.reader.clone())
                 }
-                _ => StartedFrom::Copied(snapshot.reader.clone()),
             }
         }
     };
@@ -496,10 +551,11 @@ fn storage(
 
 /// Which checkpoints are the job's to delete.
 struct Ownership {
+    run: JobId,
     /// Those in its directory from this one on.
     from: CheckpointId,
-    /// And the one that it was started from.
-    claims: bool,
+    /// And the checkpoint or savepoint that it was started from, where it has claimed it: its place.
+    claimed: Option<String>,
 }
 
 /// What lies in `execution.checkpointing.dir`.
@@ -530,7 +586,7 @@ fn present_checkpoints(options: &JobOptions) -> Result<PresentCheckpoints> {
 fn first_snapshot(
     options: &JobOptions,
     present: &PresentCheckpoints,
-    max_parallelism: u16,
+    graph: &JobGraph,
 ) -> Result<Found> {
     let restore = &options.restore;
     if restore.resume && options.checkpoints.directory.is_none() {
@@ -538,10 +594,30 @@ fn first_snapshot(
             .hint("SET 'execution.checkpointing.dir' = '/path/to/checkpoints' and 'execution.checkpointing.interval' = '10 s'"));
     }
     if restore.resume && !present.complete.is_empty() {
-        return newest_readable(present.complete.clone(), max_parallelism);
+        let found = newest_readable(present.complete.clone(), graph.max_parallelism)?;
+        if let Some(snapshot) = &found.0 {
+            check_job(snapshot, &graph.name)?;
+        }
+        return Ok(found);
     }
     match &restore.path {
-        Some(path) => named_snapshot(path, max_parallelism),
+        Some(path) => named_snapshot(path, graph.max_parallelism),
         None => Ok((None, Vec::new())),
     }
+}
+
+/// A directory that another job has used is no place to resume from: its sources stand where that job left them.
+fn check_job(snapshot: &OpenSnapshot, job: &str) -> Result<()> {
+    let Some(checkpoint) = &snapshot.checkpoint else {
+        return Ok(());
+    };
+    let other = &checkpoint.manifest().job;
+    if other == job || [other.as_str(), job].contains(&DEFAULT_NAME) {
+        return Ok(());
+    }
+    Err(Error::user(format!(
+        "the newest checkpoint in 'execution.checkpointing.dir', {}, is of the job '{other}', this one is '{job}'",
+        snapshot.path
+    ))
+    .hint("give each job a directory of its own; where the job has got another name, name the checkpoint in 'execution.state-recovery.path'"))
 }

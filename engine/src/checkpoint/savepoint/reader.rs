@@ -208,6 +208,15 @@ impl SnapshotReader for SavepointReader {
         state.for_key_groups(range, max_parallelism)
     }
 
+    /// The file that makes it one goes first.
+    fn remove(&self) -> Result<()> {
+        self.blobs.delete(SAVEPOINT_FILE)?;
+        let tables = self.manifest.operators.iter();
+        let files = tables.flat_map(|operator| &operator.tables);
+        let mut files = files.filter_map(|table| table.file.as_ref());
+        files.try_for_each(|file| self.blobs.delete(file))
+    }
+
     fn plan_facts(&self) -> Option<PlanFacts> {
         Some(self.manifest.plan_facts())
     }

@@ -435,7 +435,10 @@ fn what_is_no_savepoint_and_another_version_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let error = open_snapshot(path).err().unwrap().to_string();
-    assert!(error.contains("no complete checkpoint"), "{error}");
+    assert!(
+        error.contains("no complete checkpoint or savepoint"),
+        "{error}"
+    );
     fs::write(directory.path().join(SAVEPOINT_FILE), "{\"version\": 9}").unwrap();
     let error = open_snapshot(path).err().unwrap().to_string();
     assert!(error.contains("layout version 9"), "{error}");

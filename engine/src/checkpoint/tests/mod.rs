@@ -59,6 +59,7 @@ fn memory_store() -> Arc<dyn BlobStore> {
 fn options(incremental: bool, retained: usize, writer: &str) -> StorageOptions {
     StorageOptions {
         job: "job".to_string(),
+        run: "run".to_string(),
         max_parallelism: MAX,
         retained,
         incremental,
@@ -703,7 +704,10 @@ fn a_checkpoint_is_found_by_its_path_and_where_it_was_moved_to() {
     let error = CheckpointReader::open(&path("nowhere"), MAX)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("no complete checkpoint"), "{error}");
+    assert!(
+        error.contains("no complete checkpoint or savepoint"),
+        "{error}"
+    );
     assert_eq!(
         CheckpointStorage::read(&path("c"), None)
             .unwrap()

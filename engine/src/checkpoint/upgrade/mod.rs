@@ -216,6 +216,10 @@ impl<R: SnapshotReader> SnapshotReader for MigratingReader<R> {
         Ok(state)
     }
 
+    fn remove(&self) -> Result<()> {
+        self.inner.remove()
+    }
+
     fn plan_facts(&self) -> Option<PlanFacts> {
         self.inner.plan_facts()
     }

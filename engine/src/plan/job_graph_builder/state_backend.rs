@@ -37,9 +37,9 @@ fn rocksdb_options(config: &SessionConfig) -> Result<RocksDbOptions> {
     let style = config.get(&key("compaction.style")).unwrap_or("LEVEL");
     Ok(RocksDbOptions {
         local_directory: local_directory(config.get(&key("localdir")))?,
-        memory_bytes: config.memory_bytes("state.backend.memory"),
+        memory_bytes: memory_bytes(config)?,
         write_buffer_ratio: number(config, &key("memory.write-buffer-ratio"), 0.0..=1.0)?,
-        threads: config.integer(&key("thread.num")).clamp(2, 64) as usize,
+        threads: number(config, &key("thread.num"), 1.0..=64.0)?.max(2.0) as usize,
         block_bytes: block_bytes(config, &key("block.blocksize"))?,
         bloom_bits_per_key: has_filters.then_some(bits),
         compaction_style: match style.eq_ignore_ascii_case("universal") {
@@ -48,6 +48,17 @@ fn rocksdb_options(config: &SessionConfig) -> Result<RocksDbOptions> {
         },
         ..RocksDbOptions::default()
     })
+}
+
+fn memory_bytes(config: &SessionConfig) -> Result<usize> {
+    const KEY: &str = "state.backend.memory";
+    match config.memory_bytes(KEY) {
+        0 => Err(
+            Error::user(format!("'{KEY}' is 0: no key could be at hand"))
+                .hint(format!("SET '{KEY}' = '256 mb'")),
+        ),
+        bytes => Ok(bytes),
+    }
 }
 
 /// The directory that `state.backend.rocksdb.localdir` names; Flink takes several, we one.

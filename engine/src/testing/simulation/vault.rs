@@ -107,6 +107,7 @@ impl Vault {
         self.processes += 1;
         let options = StorageOptions {
             job: "simulated".to_string(),
+            run: "run".to_string(),
             max_parallelism: 128,
             retained: self.retained,
             incremental: self.incremental,

@@ -102,10 +102,7 @@ fn run_while<T: Send>(
     let control = job.control();
     std::thread::scope(|scope| {
         let other = scope.spawn(move || {
-            let start = Instant::now();
-            while !when() && start.elapsed() < Duration::from_secs(20) {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            patiently(when);
             act(control)
         });
         let outcome = job.run(&mut |_, _| {});
@@ -619,4 +616,45 @@ fn state_that_no_operator_takes_up_is_refused_unless_it_may_be_dropped() {
     job.run(&mut |_, _| {}).unwrap();
     let started = events.lock().unwrap()[0].to_string();
     assert!(started.contains("dropped "), "{started}");
+}
+
+#[test]
+fn two_runs_in_one_directory_do_not_go_on_from_each_others_checkpoints() {
+    let directory = tempfile::tempdir().unwrap();
+    let stages = [(); 2].map(|()| SharedStage::new(300, false, &[]));
+    let outcomes = std::thread::scope(|scope| {
+        let runs = stages.each_ref().map(|stage| {
+            let options = options(directory.path());
+            let run = scope.spawn(move || deploy(stage, SUMS, &options)?.run(&mut |_, _| {}));
+            // The second starts where checkpoints of the first are.
+            patiently(|| !stage.committed().is_empty() || run.is_finished());
+            run
+        });
+        patiently(|| runs.iter().any(|run| run.is_finished()));
+        stages.iter().for_each(|stage| stage.end_at(600));
+        runs.map(|run| run.join().unwrap())
+    });
+    let mut refused = 0;
+    for (stage, outcome) in stages.iter().zip(outcomes) {
+        match outcome {
+            Ok(outcome) => {
+                assert_eq!(outcome, JobOutcome::Finished);
+                assert_eq!(stage.committed(), sums(600));
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("was written by another run"), "{text}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0, "both have written");
+}
+
+/// Waits until something holds, twenty seconds at most.
+fn patiently(holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }

@@ -114,6 +114,7 @@ fn write_checkpoints(directory: &Path, script: &str) -> PathBuf {
     let operators = facts.operators.iter();
     let storage = StorageOptions {
         job: graph.name.clone(),
+        run: "run".to_string(),
         max_parallelism,
         retained: 1,
         incremental: true,
