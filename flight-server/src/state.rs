@@ -206,6 +206,14 @@ fn show_table(
     let rows = arrow::compute::concat_batches(&first.schema(), &batches)?;
     let (schema, rows) = as_sql(&rows)?;
     match arguments.format {
+        Format::Table if left == 0 => {
+            print_rows(&schema, &rows, TIME_ZONE)?;
+            let limit = arguments.limit;
+            Ok(writeln!(
+                std::io::stdout(),
+                "these are the first {limit}: --limit shows more"
+            )?)
+        }
         Format::Table => print_rows(&schema, &rows, TIME_ZONE),
         Format::Json => print_lines(&schema, &rows, true),
         Format::Csv => print_lines(&schema, &rows, false),
