@@ -11,7 +11,7 @@ pub(crate) struct TestArguments {
     /// Test files (YAML).
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// `all`, `one`, or names of ways separated by commas: base, size1, random, parallel3, kill, mixed.
+    /// `all`, `one`, or names of ways separated by commas: base, size1, random, parallel3, kill, rocksdb, mixed.
     #[arg(long, default_value = "all")]
     ways: String,
     /// Only cases whose name contains this text.
