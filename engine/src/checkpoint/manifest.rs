@@ -157,6 +157,11 @@ impl Manifest {
         self.operators.values().flat_map(OperatorManifest::pieces)
     }
 
+    /// The job and the run that wrote the checkpoint, where that is known.
+    pub fn author(&self) -> Option<(String, String)> {
+        (!self.run.is_empty()).then(|| (self.job.clone(), self.run.clone()))
+    }
+
     /// Bytes of all pieces.
     pub fn full_bytes(&self) -> u64 {
         self.pieces().map(|piece| piece.bytes).sum()

@@ -169,12 +169,11 @@ impl CheckpointStorage {
         Ok((complete.collect(), CheckpointId(highest.unwrap_or(0))))
     }
 
-    /// The job and the run that wrote a checkpoint; `None` where its manifest does not say so or is damaged.
-    pub fn author(directory: &str, checkpoint: CheckpointId) -> Result<Option<(String, String)>> {
-        let manifest = open_blobs(directory)?.get(&format!("chk-{checkpoint}/{MANIFEST}"))?;
+    /// The job and the run that wrote the checkpoint in a directory; `None` where its manifest does not say so, is damaged or gone.
+    pub fn author(directory: &str) -> Result<Option<(String, String)>> {
+        let manifest = open_blobs(directory)?.get(MANIFEST)?;
         let manifest = manifest.and_then(|text| Manifest::from_json(&text).ok());
-        let known = manifest.filter(|manifest| !manifest.run.is_empty());
-        Ok(known.map(|manifest| (manifest.job, manifest.run)))
+        Ok(manifest.and_then(|manifest| manifest.author()))
     }
 
     /// Smaller files, parts and buckets, for tests.

@@ -414,36 +414,21 @@ impl Redeployment {
         &self,
         listener: &mut dyn FnMut(&JobEvent),
     ) -> Result<(Job, Option<Origin>), JobFailure> {
-        if let Some(error) = caught(|| self.other_writer())? {
-            return Err(JobFailure {
-                error,
-                may_restart: false,
-            });
-        }
-        Ok(caught(|| self.deploy_latest(listener))?)
+        caught(|| Ok(self.deploy_latest(listener)))?
     }
 
     /// That somebody else writes checkpoints where this run does: their state is not this one's, and their numbers are in its way.
-    fn other_writer(&self) -> Result<Option<Error>> {
-        let Some(directory) = has_checkpoints(&self.options) else {
-            return Ok(None);
-        };
-        for (checkpoint, path) in present_checkpoints(&self.options)?.complete {
-            let author = match checkpoint >= self.first {
-                true => CheckpointStorage::author(directory, checkpoint)?,
-                false => None,
-            };
-            if let Some((job, _)) = author.filter(|(_, run)| *run != self.ownership.run.to_string())
-            {
-                return Ok(Some(
-                    Error::external(format!(
-                        "{path} was written by another run, of the job '{job}', while this one was under way: it cannot go on"
-                    ))
-                    .hint("give each job an 'execution.checkpointing.dir' of its own, and start it once"),
-                ));
-            }
+    fn other_writer(&self, author: Option<(String, String)>, path: &str) -> Result<(), JobFailure> {
+        match author {
+            Some((job, run)) if run != self.ownership.run.to_string() => Err(JobFailure {
+                error: Error::external(format!(
+                    "{path} was written by another run, of the job '{job}', while this one was under way: it cannot go on"
+                ))
+                .hint("give each job an 'execution.checkpointing.dir' of its own, and start it once"),
+                may_restart: false,
+            }),
+            _ => Ok(()),
         }
-        Ok(None)
     }
 
     /// Between attempts: removes the checkpoints of this run that need not outlive the job. What cannot be removed stays.
@@ -458,7 +443,10 @@ impl Redeployment {
         }
     }
 
-    fn deploy_latest(&self, listener: &mut dyn FnMut(&JobEvent)) -> Result<(Job, Option<Origin>)> {
+    fn deploy_latest(
+        &self,
+        listener: &mut dyn FnMut(&JobEvent),
+    ) -> Result<(Job, Option<Origin>), JobFailure> {
         let graph = (self.graph)()?;
         let present = present_checkpoints(&self.options)?;
         let mut candidates: Vec<_> = present
@@ -467,6 +455,9 @@ impl Redeployment {
             .filter(|(checkpoint, _)| *checkpoint >= self.first)
             .cloned()
             .collect();
+        for (_, path) in &candidates {
+            self.other_writer(CheckpointStorage::author(path)?, path)?;
+        }
         candidates.extend(self.status.savepoint());
         if candidates.is_empty() {
             let origin = self.origin.iter();
@@ -475,6 +466,13 @@ impl Redeployment {
         let (snapshot, unreadable) = newest_readable(candidates, graph.max_parallelism)?;
         for checkpoint in unreadable {
             listener(&checkpoint.into());
+        }
+        // One may have been written since.
+        if let Some(snapshot) = snapshot
+            .as_ref()
+            .filter(|found| found.number() >= self.first)
+        {
+            self.other_writer(snapshot.author(), &snapshot.path)?;
         }
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&graph));
         let snapshot = snapshot.transpose()?.map(|(snapshot, _)| snapshot);

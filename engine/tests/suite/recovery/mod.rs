@@ -619,36 +619,40 @@ fn state_that_no_operator_takes_up_is_refused_unless_it_may_be_dropped() {
 }
 
 #[test]
-fn two_runs_in_one_directory_do_not_go_on_from_each_others_checkpoints() {
+fn a_run_does_not_go_on_from_the_checkpoints_of_another_one_in_its_directory() {
     let directory = tempfile::tempdir().unwrap();
-    let stages = [(); 2].map(|()| SharedStage::new(300, false, &[]));
-    let outcomes = std::thread::scope(|scope| {
-        let runs = stages.each_ref().map(|stage| {
-            let options = options(directory.path());
-            let run = scope.spawn(move || deploy(stage, SUMS, &options)?.run(&mut |_, _| {}));
-            // The second starts where checkpoints of the first are.
+    let failing = SharedStage::new(300, false, &[Trouble::Read(350)]);
+    // Its state is another one.
+    let other = SharedStage::new(100, false, &[]);
+    let start =
+        |stage: &SharedStage| deploy(stage, SUMS, &options(directory.path()))?.run(&mut |_, _| {});
+    let (failed, ended) = std::thread::scope(|scope| {
+        let run = |stage| {
+            let run = scope.spawn(move || start(stage));
             patiently(|| !stage.committed().is_empty() || run.is_finished());
             run
-        });
-        patiently(|| runs.iter().any(|run| run.is_finished()));
-        stages.iter().for_each(|stage| stage.end_at(600));
-        runs.map(|run| run.join().unwrap())
+        };
+        let (failing_run, other_run) = (run(&failing), run(&other));
+        other.end_at(100);
+        let ended = other_run.join().unwrap();
+        // It starts again where the other one has written.
+        failing.end_at(600);
+        (failing_run.join().unwrap(), ended)
     });
-    let mut refused = 0;
-    for (stage, outcome) in stages.iter().zip(outcomes) {
-        match outcome {
-            Ok(outcome) => {
-                assert_eq!(outcome, JobOutcome::Finished);
-                assert_eq!(stage.committed(), sums(600));
-            }
-            Err(error) => {
-                let text = error.to_string();
-                assert!(text.contains("was written by another run"), "{text}");
-                refused += 1;
-            }
+    let is_refused = |error: Error| error.to_string().contains("was written by another run");
+    match (failed, ended) {
+        (Err(error), Ok(_)) => {
+            assert!(is_refused(error));
+            assert_eq!(other.committed(), sums(100));
         }
+        // They have come across each other before.
+        (Ok(_), Err(error)) => {
+            assert!(is_refused(error));
+            assert_eq!(failing.committed(), sums(600));
+        }
+        (Err(one), Err(other)) => assert!(is_refused(one) && is_refused(other)),
+        (Ok(_), Ok(_)) => panic!("both have written"),
     }
-    assert!(refused > 0, "both have written");
 }
 
 /// Waits until something holds, twenty seconds at most.
