@@ -410,3 +410,63 @@ impl<'a> SegmentsReader<'a> {
         Ok(merged.finish())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, UInt64Array};
+
+    use super::*;
+    use crate::state::KEY_HASH_COLUMN;
+
+    /// The hashes of batches of these lengths, spread over all keys.
+    fn batches(lengths: &[usize]) -> Vec<RecordBatch> {
+        let mut next = 0u64;
+        let batch = |length: &usize| {
+            let hashes: Vec<u64> = (0..*length)
+                .map(|_| {
+                    next += 1;
+                    next.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                })
+                .collect();
+            let column: ArrayRef = Arc::new(UInt64Array::from(hashes));
+            RecordBatch::try_from_iter([(KEY_HASH_COLUMN, column)]).unwrap()
+        };
+        lengths.iter().map(batch).collect()
+    }
+
+    fn hashes(batches: &[RecordBatch]) -> Vec<u64> {
+        let hashes = batches.iter().flat_map(key_hashes_of);
+        hashes.copied().collect()
+    }
+
+    #[test]
+    fn rows_are_dealt_to_their_buckets_in_order_whatever_the_batches_are() {
+        let lengths = [
+            3,
+            0,
+            DEALT_ROWS + 5,
+            1,
+            2 * DEALT_ROWS,
+            DEALT_ROWS - 1,
+            1,
+            7,
+        ];
+        let batches = batches(&lengths);
+        let joined = joined_rows(&batches).unwrap();
+        assert_eq!(hashes(&joined), hashes(&batches));
+        assert!(joined.iter().all(|piece| piece.num_rows() <= DEALT_ROWS));
+        let count = 11;
+        let shares = KeySpan::ALL.shares(count);
+        for buckets in [0..8, 8..count] {
+            let dealt = Dealt::new(&batches, &shares, buckets.clone()).unwrap();
+            for index in buckets {
+                let span = KeySpan::ALL.share(index, count);
+                let mut expected = hashes(&batches);
+                expected.retain(|hash| span.contains(*hash));
+                assert_eq!(hashes(&dealt.bucket(index)), expected);
+            }
+        }
+    }
+}

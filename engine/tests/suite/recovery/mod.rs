@@ -360,6 +360,25 @@ fn a_stopped_job_goes_on_from_its_savepoint_and_no_window_fires_early() {
 }
 
 #[test]
+fn a_savepoint_is_deleted_by_the_job_that_claims_it_and_by_no_other() {
+    for (mode, stays) in [("NO_CLAIM", true), ("CLAIM", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = options(directory.path());
+        options.push(("parallelism.default", "2".to_string()));
+        let stage = SharedStage::new(25, false, &[]);
+        let savepoint = stop_windows(&stage, &options, false);
+        stage.end_at(40);
+        let file = Path::new(&savepoint).join("savepoint.json");
+        options.push(("execution.state-recovery.path", savepoint));
+        options.push(("execution.state-recovery.claim-mode", mode.to_string()));
+        let job = deploy(&stage, WINDOWS, &options).unwrap();
+        assert_eq!(job.run(&mut |_, _| {}).unwrap(), JobOutcome::Finished);
+        assert_eq!(stage.committed(), windows(&[10, 10, 10, 10]));
+        assert_eq!(file.exists(), stays, "{mode}");
+    }
+}
+
+#[test]
 fn a_drained_job_fires_its_windows_and_commits_them() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = options(directory.path());
