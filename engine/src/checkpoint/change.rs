@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute;
-use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
+use super::hash_set::HashSetInOrder;
 use crate::error::Result;
 use crate::state::{StateSnapshot, StateTable, TableScope, key_hashes_of};
 use crate::stream::KeyGroupRange;
@@ -128,40 +128,40 @@ pub(super) fn joined(mut spans: Vec<KeySpan>) -> Vec<KeySpan> {
 }
 
 /// Some keys.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Keys {
     /// All keys of these spans.
     pub(super) spans: Vec<KeySpan>,
     /// And these.
-    hashes: HashTable<u64>,
+    hashes: HashSetInOrder,
 }
 
 impl Keys {
+    /// None; single keys that are added lie in `bounds`.
+    pub(super) fn within(bounds: KeySpan) -> Self {
+        Keys {
+            spans: Vec::new(),
+            hashes: HashSetInOrder::new(bounds),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.spans.is_empty() && self.hashes.is_empty()
     }
 
-    pub(super) fn contains(&self, hash: u64) -> bool {
-        self.spans.iter().any(|span| span.contains(hash))
-            || self
-                .hashes
-                .find(spread(hash), |other| *other == hash)
-                .is_some()
+    /// For each of some keys whether it is none of these.
+    pub(super) fn others(&self, hashes: &[u64]) -> BooleanBuffer {
+        let others = !&self.hashes.contains_each(hashes);
+        if self.spans.is_empty() {
+            return others;
+        }
+        let outside = |hash: u64| !self.spans.iter().any(|span| span.contains(hash));
+        &others & &BooleanBuffer::collect_bool(hashes.len(), |row| outside(hashes[row]))
     }
 
     pub(super) fn add(&mut self, hashes: &[u64]) {
-        self.hashes.reserve(hashes.len() / 2, |key| spread(*key));
-        for hash in hashes {
-            self.hashes
-                .entry(spread(*hash), |other| other == hash, |key| spread(*key))
-                .or_insert(*hash);
-        }
+        self.hashes.add(hashes);
     }
-}
-
-/// The table looks at the upper bits of a hash, which the keys of a span have in common.
-fn spread(hash: u64) -> u64 {
-    hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// See the module. It speaks for the keys that it has rows of, for those that are gone, and for whole spans.
@@ -206,7 +206,7 @@ impl Change {
     fn keys(&self) -> Keys {
         let mut keys = Keys {
             spans: self.whole.clone(),
-            ..Keys::default()
+            ..Keys::within(self.bounds_of_keys())
         };
         if !self.replaces_all() {
             keys.add(&self.gone);
@@ -221,6 +221,11 @@ impl Change {
         if !self.whole.is_empty() {
             return KeySpan::ALL;
         }
+        self.bounds_of_keys()
+    }
+
+    /// A span in which all keys lie that it has rows of, or that are gone.
+    fn bounds_of_keys(&self) -> KeySpan {
         let rows = self.tables.values().flatten().flat_map(key_hashes_of);
         let (mut first, mut last) = (u32::MAX, 0);
         for hash in rows.chain(&self.gone) {
@@ -284,7 +289,7 @@ fn without(tables: KeyedTables, replaced: &Keys) -> Result<KeyedTables> {
     for (name, batches) in tables {
         let batches = batches
             .iter()
-            .map(|batch| retain(batch, |hash| !replaced.contains(hash)))
+            .map(|batch| retain_rows(batch, replaced.others(key_hashes_of(batch))))
             .collect::<Result<Vec<_>>>()?;
         let batches: Vec<_> = batches
             .into_iter()
@@ -300,7 +305,14 @@ fn without(tables: KeyedTables, replaced: &Keys) -> Result<KeyedTables> {
 /// The rows of a keyed batch whose key is kept.
 pub(super) fn retain(batch: &RecordBatch, keep: impl Fn(u64) -> bool) -> Result<RecordBatch> {
     let hashes = key_hashes_of(batch);
-    let mask = BooleanBuffer::collect_bool(hashes.len(), |row| keep(hashes[row]));
+    retain_rows(
+        batch,
+        BooleanBuffer::collect_bool(hashes.len(), |row| keep(hashes[row])),
+    )
+}
+
+/// The rows of a batch that a mask has.
+pub(super) fn retain_rows(batch: &RecordBatch, mask: BooleanBuffer) -> Result<RecordBatch> {
     let count = mask.count_set_bits();
     if count == mask.len() {
         return Ok(batch.clone());

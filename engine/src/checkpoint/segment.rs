@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 
-use super::change::{Change, KeySpan, KeyedTables, Keys, Shares, joined, retain};
+use super::change::{Change, KeySpan, KeyedTables, Keys, Shares, joined, retain, retain_rows};
 use super::data_file::{DataWriter, decode_keys, decode_table, read_piece};
 use super::manifest::{Bucket, Piece, Segment};
 use crate::blobs::BlobStore;
@@ -73,6 +73,9 @@ fn keys_in(keys: &[u64], span: KeySpan) -> &[u64] {
 const DEALT_ROWS: usize = 16 << 10;
 /// How many buckets are dealt at once: what is dealt is there twice.
 const DEALT_BUCKETS: usize = 8;
+
+/// How many buckets' worth of rows are merged at once: about as many become one, for later segments replace most rows.
+const MERGED_BUCKETS: usize = 3;
 
 /// The rows of a table that go into some buckets.
 struct Dealt {
@@ -287,7 +290,7 @@ impl<'a> SegmentsReader<'a> {
     /// What the segments together say of the keys of a span.
     pub(super) fn read(&mut self, span: KeySpan) -> Result<Change> {
         let mut together = Change::default();
-        let mut covered = Keys::default();
+        let mut covered = Keys::within(span);
         for number in (0..self.segments.len()).rev() {
             if covered.spans.iter().any(|covered| covered.covers(span)) {
                 break;
@@ -324,7 +327,8 @@ impl<'a> SegmentsReader<'a> {
             }
             let loaded = self.load(number, bucket)?;
             let gone = keys_in(&loaded.gone, span);
-            let news = gone.iter().filter(|key| !covered.contains(**key));
+            let is_new = covered.others(gone);
+            let news = is_new.set_indices().map(|at| gone[at]);
             together.gone.extend(news);
             let inside = span.covers(of_bucket);
             for (name, batches) in &loaded.tables {
@@ -339,7 +343,7 @@ impl<'a> SegmentsReader<'a> {
                     }
                     let batch = match covered.is_empty() {
                         true => batch,
-                        false => retain(&batch, |hash| !covered.contains(hash))?,
+                        false => retain_rows(&batch, covered.others(key_hashes_of(&batch)))?,
                     };
                     rows.extend((batch.num_rows() > 0).then_some(batch));
                 }
@@ -392,7 +396,7 @@ impl<'a> SegmentsReader<'a> {
         let mut merged = SegmentWriter::new(latest.unwrap_or(CheckpointId(0)), &whole);
         let bytes: u64 = self.segments.iter().map(|segment| segment.bytes).sum();
         let count = (bytes as usize)
-            .div_ceil(writer.sizes.bucket_bytes.max(1))
+            .div_ceil(MERGED_BUCKETS * writer.sizes.bucket_bytes.max(1))
             .max(1);
         for index in 0..count {
             if stopped() {

@@ -18,6 +18,7 @@ use super::contents::{ChangeSource, CheckpointContents, OperatorContents};
 use super::data_file::{DataWriter, FileSizes};
 use super::manifest::{MANIFEST, Manifest, ManifestFault, OperatorManifest, Piece, Segment};
 use super::merge::{self, MergePlan, Merged};
+use super::owner::Owner;
 use super::segment::{SegmentWriter, write_change};
 use super::{JobSnapshot, SnapshotReader};
 use crate::blobs::{BlobInfo, BlobStore, open_blobs};
@@ -203,13 +204,16 @@ impl CheckpointStorage {
         self.unclean.insert(checkpoint.0);
         self.last = self.last.max(checkpoint);
         let written = self.write_files(blobs, contents).and_then(|set| {
+            if let Some(other) = self.owner().successor(blobs)? {
+                return Err(other.supersedes(&blobs.location()));
+            }
             let bytes = commit(blobs, checkpoint, &set.manifest, &set.files)?;
             Ok((set, bytes))
         });
         let result = match written {
             Ok((set, manifest_bytes)) => {
                 let new: u64 = set.files.values().sum();
-                let full_bytes = set.manifest.full_bytes();
+                let full_bytes = set.manifest.full_bytes() + manifest_bytes;
                 let files = set.manifest.files;
                 self.history
                     .insert(checkpoint.0, files.keys().cloned().collect());
@@ -280,11 +284,28 @@ impl CheckpointStorage {
         }
     }
 
-    /// Removes the checkpoints of this job but the `kept` newest.
+    /// Removes the checkpoints of this job but the `kept` newest, unless another run has taken the directory.
     pub fn discard(&mut self, blobs: &dyn BlobStore, kept: usize) {
+        let owner = self.owner();
+        if !matches!(owner.successor(blobs), Ok(None)) {
+            return;
+        }
         self.operators.clear();
         self.remove_all_but(blobs, kept);
         self.clean(blobs);
+        if kept == 0
+            && let Err(error) = owner.leave(blobs)
+        {
+            let stays = format!("the directory still names this run: {error}");
+            self.warnings.push(stays);
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        Owner {
+            job: self.options.job.clone(),
+            run: self.options.run.clone(),
+        }
     }
 }
 

@@ -159,6 +159,8 @@ impl fmt::Display for Origin {
 pub(super) struct Unreadable {
     pub(super) checkpoint: CheckpointId,
     pub(super) error: Error,
+    /// Whether it can still be told what sinks have committed with it.
+    pub(super) knows_committed: bool,
 }
 
 /// What is restored, and instead of what.
@@ -241,16 +243,12 @@ fn restored_instead(newest: Newest<OpenSnapshot>, place: &str) -> Result<Found> 
         let salvaged = patiently(&mut std::thread::sleep, || {
             passed.damage.salvage(COMMITTABLES)
         })?;
-        let is_known = salvaged.is_complete;
-        since.add(salvaged);
-        let error = Error::external(passed.damage.to_string());
         unreadable.push(Unreadable {
             checkpoint: passed.checkpoint,
-            error: match is_known {
-                true => error,
-                false => error.context("what sinks have committed with it cannot be read, either: those rows come a second time"),
-            },
+            error: Error::external(passed.damage.to_string()),
+            knows_committed: salvaged.is_complete,
         });
+        since.add(salvaged);
     }
     let snapshot = newest.whole(place)?.map(|snapshot| OpenSnapshot {
         reader: since.beside(snapshot.reader),

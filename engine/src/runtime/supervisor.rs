@@ -3,6 +3,7 @@
 //! What a restart restores: the newest complete checkpoint or savepoint of this run; where none is complete, what the job was
 //! started from. Checkpoints count on over attempts and over runs, so that none is ever written twice.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ use super::status::{JobId, JobState, JobStatus};
 use super::worker::caught;
 use crate::blobs::{BlobStore, open_blobs};
 use crate::checkpoint::upgrade::UpgradeReport;
-use crate::checkpoint::{CheckpointStorage, StartedFrom, StorageOptions};
+use crate::checkpoint::{CheckpointStorage, Owner, StartedFrom, StorageOptions};
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
 
@@ -42,6 +43,8 @@ pub enum JobEvent {
         checkpoint: CheckpointId,
         /// Why not.
         error: Error,
+        /// Whether it can still be told what sinks have committed with it, so that they can take it back.
+        knows_committed: bool,
     },
     /// An attempt has failed and another one follows.
     Failed {
@@ -82,10 +85,24 @@ impl fmt::Display for JobEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JobEvent::Started(started) => started.fmt(f),
-            JobEvent::Unreadable { checkpoint, error } => write!(
-                f,
-                "checkpoint {checkpoint} cannot be restored: {error}\nthe one before it is used; what sinks have committed since then is taken back, where that can be done, and written again"
-            ),
+            JobEvent::Unreadable {
+                checkpoint,
+                error,
+                knows_committed,
+            } => {
+                let committed = match knows_committed {
+                    true => {
+                        "what sinks have committed since then is taken back, where that can be done, and written again"
+                    }
+                    false => {
+                        "what sinks have committed with it cannot be read, either: those rows come a second time"
+                    }
+                };
+                write!(
+                    f,
+                    "checkpoint {checkpoint} cannot be restored: {error}\nthe one before it is used; {committed}"
+                )
+            }
             JobEvent::Failed { error, restart_in } => {
                 write!(
                     f,
@@ -102,8 +119,12 @@ impl fmt::Display for JobEvent {
 }
 
 impl From<Unreadable> for JobEvent {
-    fn from(Unreadable { checkpoint, error }: Unreadable) -> Self {
-        JobEvent::Unreadable { checkpoint, error }
+    fn from(unreadable: Unreadable) -> Self {
+        JobEvent::Unreadable {
+            checkpoint: unreadable.checkpoint,
+            error: unreadable.error,
+            knows_committed: unreadable.knows_committed,
+        }
     }
 }
 
@@ -313,8 +334,9 @@ impl Supervisor {
             origin,
             first,
             ownership,
+            holds_directory: Cell::new(false),
         };
-        let mut attempt: Result<Job, JobFailure> = Ok(job);
+        let mut attempt = redeployment.hold_directory().map(|()| job);
         let mut count = 0;
         let outcome = loop {
             let ran = attempt.and_then(|job| job.run(&requests, progress));
@@ -407,6 +429,8 @@ struct Redeployment {
     origin: Option<Origin>,
     first: CheckpointId,
     ownership: Ownership,
+    /// Whether the directory of checkpoints was made this run's.
+    holds_directory: Cell<bool>,
 }
 
 impl Redeployment {
@@ -431,6 +455,38 @@ impl Redeployment {
         }
     }
 
+    /// Makes the directory of checkpoints this run's, before its first row: a run that writes there cannot go on. Later: makes sure that it still is.
+    /// Errors: another run has taken it since, or had written a checkpoint there after this run looked for the newest.
+    fn hold_directory(&self) -> Result<(), JobFailure> {
+        let Some(directory) = has_checkpoints(&self.options) else {
+            return Ok(());
+        };
+        let (owner, blobs) = (self.owner()?, open_blobs(directory)?);
+        if !self.holds_directory.get() {
+            owner.take(&*blobs)?;
+            self.holds_directory.set(true);
+            let present = present_checkpoints(&self.options)?.complete;
+            let mut since = present.iter().filter(|(id, _)| *id >= self.first);
+            return since.try_for_each(|(_, path)| {
+                self.other_writer(CheckpointStorage::author(path)?, path)
+            });
+        }
+        match owner.successor(&*blobs)? {
+            None => Ok(()),
+            Some(other) => Err(JobFailure {
+                error: other.supersedes(directory),
+                may_restart: false,
+            }),
+        }
+    }
+
+    fn owner(&self) -> Result<Owner> {
+        Ok(Owner {
+            job: (self.graph)()?.name,
+            run: self.ownership.run.to_string(),
+        })
+    }
+
     /// Between attempts: removes the checkpoints of this run that need not outlive the job. What cannot be removed stays.
     fn discard_checkpoints(&self, end: JobEnd) {
         let Some(kept) = self.options.checkpoints.retention.kept(end) else {
@@ -447,6 +503,7 @@ impl Redeployment {
         &self,
         listener: &mut dyn FnMut(&JobEvent),
     ) -> Result<(Job, Option<Origin>), JobFailure> {
+        self.hold_directory()?;
         let graph = (self.graph)()?;
         let present = present_checkpoints(&self.options)?;
         let mut candidates: Vec<_> = present

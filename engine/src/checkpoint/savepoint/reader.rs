@@ -214,7 +214,9 @@ impl SnapshotReader for SavepointReader {
         let tables = self.manifest.operators.iter();
         let files = tables.flat_map(|operator| &operator.tables);
         let mut files = files.filter_map(|table| table.file.as_ref());
-        files.try_for_each(|file| self.blobs.delete(file))
+        files.try_for_each(|file| self.blobs.delete(file))?;
+        // The directory, too, where there are any.
+        self.blobs.clear_unfinished("")
     }
 
     fn plan_facts(&self) -> Option<PlanFacts> {

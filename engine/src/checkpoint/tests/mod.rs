@@ -652,6 +652,31 @@ fn of_two_writers_of_one_checkpoint_the_second_is_fenced_off() {
 }
 
 #[test]
+fn a_run_whose_directory_another_has_taken_completes_no_checkpoint_and_removes_none() {
+    let blobs = memory_store();
+    let mut job = Job::new(8);
+    let mut storage = open(&*blobs, true, 1);
+    let owner = |run: &str| Owner {
+        job: "job".to_string(),
+        run: run.to_string(),
+    };
+    owner("run").take(&*blobs).unwrap();
+    storage.write(&*blobs, &job.changed_checkpoint(10)).unwrap();
+    let files = data_files(&*blobs);
+    owner("later").take(&*blobs).unwrap();
+    let written = storage.write(&*blobs, &job.changed_checkpoint(10));
+    let error = written.unwrap_err().to_string();
+    assert!(error.contains("another run, of the job 'job'"), "{error}");
+    storage.discard(&*blobs, 0);
+    assert_eq!(data_files(&*blobs), files);
+    job.check(&latest(&blobs).unwrap().unwrap());
+    // Back in its own directory it removes what it has there, its name too.
+    owner("run").take(&*blobs).unwrap();
+    storage.discard(&*blobs, 0);
+    assert_eq!(blobs.list("").unwrap(), []);
+}
+
+#[test]
 fn a_checkpoint_of_another_run_is_copied_or_taken_over() {
     for incremental in [true, false] {
         let (blobs, mut job) = (memory_store(), Job::new(11));
