@@ -817,7 +817,27 @@ fn unknown_option(key: &str, known: &[OptionSpec], owner: &str) -> Error {
         .map(|name| format!("did you mean '{name}'? "))
         .unwrap_or_default();
     Error::user(format!("{owner} has no option '{key}'"))
-        .hint(format!("{meant}known options: {}", names.join(", ")))
+        .hint(format!("{meant}{}", known_names(key, &names)))
+}
+
+/// All names where they are few; else those that begin as a key does.
+fn known_names(key: &str, names: &[&str]) -> String {
+    const FEW: usize = 20;
+    if names.len() <= FEW {
+        return format!("known options: {}", names.join(", "));
+    }
+    let alike = |name: &str| {
+        let words = std::iter::zip(name.split('.'), key.split('.'));
+        words.take_while(|(one, other)| one == other).count()
+    };
+    let most = names.iter().map(|name| alike(name)).max().unwrap_or(0);
+    let mut related = names.to_vec();
+    related.retain(|name| most > 0 && alike(name) == most);
+    if related.is_empty() {
+        return "docs/config.md lists all options".to_string();
+    }
+    let related = related.join(", ");
+    format!("options that begin as it does: {related}; docs/config.md lists all")
 }
 
 /// The number of single-character edits between two words; for "did you mean".
@@ -930,14 +950,21 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_option_lists_the_known_ones() {
-        let error = SessionConfig::default()
-            .set("paralelism.default", "2")
-            .unwrap_err()
-            .to_string();
+    fn an_unknown_option_tells_those_that_are_like_it() {
+        let told = |key: &str| {
+            let error = SessionConfig::default().set(key, "2").unwrap_err();
+            error.to_string()
+        };
+        let error = told("paralelism.default");
         assert!(
             error.contains("did you mean 'parallelism.default'?")
-                && error.contains("pipeline.max-parallelism"),
+                && error.contains("docs/config.md"),
+            "{error}"
+        );
+        let error = told("execution.checkpointing.directory");
+        assert!(
+            error.contains("execution.checkpointing.dir, ")
+                && !error.contains("pipeline.max-parallelism"),
             "{error}"
         );
     }
