@@ -8,15 +8,21 @@ use super::{Lower, TieredOperator, changes};
 use crate::error::Result;
 use crate::operators::{Context, DueTime, KeySet, KeyedState};
 use crate::planted::{Bug, is_planted};
-use crate::state::{StateSnapshot, UnitTimes};
+use crate::state::{MemoryShare, StateSnapshot, UnitTimes};
 
 /// How many rows go by between two looks at the memory.
 const CHECK_ROWS: usize = 4096;
-/// How many keys of the lower tier make a part of a snapshot.
+/// How many keys of the lower tier make a part of a snapshot, at most and at least.
 const PIECE_KEYS: usize = 64 << 10;
-/// The fewest keys that are taken out at once, and into how many parts more are cut: every time all keys at hand move together.
+const LEAST_PIECE_KEYS: usize = 4 << 10;
+/// Bytes of the operator's share of the memory for each of them: a key that is written takes several times what it takes at rest.
+const PIECE_KEY_BYTES: usize = 1 << 10;
+/// The fewest keys that are taken out at once, unless that is much of all, and into how many parts more are cut: every time all keys at hand
+/// move together.
 const EVICT_KEYS: usize = 16 << 10;
 const EVICT_PARTS: usize = 4;
+/// Less than this part of all keys is never taken out at once.
+const EVICT_SHARE: usize = 6;
 /// How many keys are put back at once.
 const PUT_BACK_KEYS: usize = 8 << 10;
 /// How many keys may come until the memory is looked at again.
@@ -83,7 +89,8 @@ impl TieredOperator {
         let fraction = (excess as f64 / own as f64 + 0.125).min(1.0);
         let count = ((keys as f64 * fraction).ceil() as usize).min(keys);
         let victims = lower.residents.coldest(count);
-        for part in victims.chunks((count / EVICT_PARTS).max(EVICT_KEYS)) {
+        let least = EVICT_KEYS.min(keys / EVICT_SHARE).max(1);
+        for part in victims.chunks((count / EVICT_PARTS).max(least)) {
             self.evict(ctx, &part.iter().copied().collect())?;
         }
         Ok(())
@@ -176,11 +183,14 @@ impl Lower {
         self.store.write(&writes)
     }
 
-    /// All that lies below and is not at hand, piece by piece.
+    /// All that lies below and is not at hand, piece by piece: smaller ones where the operator has a share of few bytes.
     pub(super) fn for_each_piece(
         &self,
+        share: Option<&MemoryShare>,
         call: &mut dyn FnMut(StateSnapshot) -> Result<()>,
     ) -> Result<()> {
+        let bytes = share.map_or(usize::MAX, MemoryShare::budget_bytes);
+        let most = (bytes / PIECE_KEY_BYTES).clamp(LEAST_PIECE_KEYS, PIECE_KEYS);
         let mut piece: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut give = |piece: &mut Vec<(u64, Vec<u8>)>| -> Result<()> {
             let units = piece.iter().map(|(hash, value)| (*hash, &value[..]));
@@ -193,7 +203,7 @@ impl Lower {
             if !self.residents.contains(hash) {
                 piece.push((hash, value.to_vec()));
             }
-            if piece.len() >= PIECE_KEYS {
+            if piece.len() >= most {
                 return give(&mut piece);
             }
             Ok(())

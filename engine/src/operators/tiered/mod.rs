@@ -389,7 +389,11 @@ impl Operator for TieredOperator {
         Ok(piece)
     }
 
-    fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
+    fn restore_state(&mut self, ctx: &mut Context, mut snapshot: StateSnapshot) -> Result<()> {
+        if self.lower.is_some() {
+            // Not all of it may stay.
+            snapshot.first_of = 0;
+        }
         let keys = match &mut self.lower {
             Some(lower) if lower.residents.are_known() => snapshot.key_hashes(),
             _ => Vec::new(),
@@ -454,7 +458,7 @@ impl TieredOperator {
         };
         if let Some(lower) = &self.lower {
             let mut pieces = Vec::new();
-            lower.for_each_piece(&mut |piece| {
+            lower.for_each_piece(self.memory.as_ref(), &mut |piece| {
                 pieces.push(self.parts.write(&piece)?);
                 Ok(())
             })?;
