@@ -5,6 +5,7 @@
 //! thread that does everything. Both sides of a pair come in turns, with the files in the page cache. `--help` lists the options.
 
 use std::collections::BTreeMap;
+use std::ffi::{c_int, c_long};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use volley::operators::{
     Context, Flow, GroupAggregateOperator, GroupAggregateSpec, InputIndex, Operator, Output,
     Subtask, TierOptions, tiered,
 };
-use volley::runtime::read_ahead;
+use volley::runtime::{read_ahead, readers};
 use volley::state::{HashMapStateBackend, StateSnapshot, TimeToLive};
 use volley::stream::{ChangelogBatch, CheckpointId, KeyHashes};
 use volley::types::{Field, LogicalType, Schema};
@@ -95,7 +96,18 @@ fn arguments() -> std::result::Result<Arguments, String> {
     Ok(result)
 }
 
+/// As in the `volley` binary.
+fn keep_freed_memory() {
+    const PURGE_DELAY: c_int = 15;
+    unsafe extern "C" {
+        fn mi_option_set_default(option: c_int, value: c_long);
+    }
+    // SAFETY: a function of the allocator that is linked in, with its C signature; no other thread runs yet.
+    unsafe { mi_option_set_default(PURGE_DELAY, -1) }
+}
+
 fn main() -> ExitCode {
+    keep_freed_memory();
     let arguments = match arguments() {
         Ok(arguments) => arguments,
         Err(message) => {
@@ -505,12 +517,19 @@ fn restore(path: &Path) -> Result<(usize, Total)> {
     };
     let mut rows = 0;
     let pieces = subtask.key_groups().pieces(total.operator.restore_pieces());
+    let count = pieces.len();
     let read = |groups| reader.read(&uid, groups, max_parallelism);
-    read_ahead(pieces, read, |_, state| {
-        let tables = state.tables.values().flat_map(|table| &table.batches);
-        rows += tables.map(RecordBatch::num_rows).sum::<usize>();
-        total.operator.restore_state(&mut total.context, state)
-    })?;
+    read_ahead(
+        pieces,
+        readers(reader.bytes()),
+        read,
+        |number, mut state| {
+            state.first_of = if number == 0 { count } else { 0 };
+            let tables = state.tables.values().flat_map(|table| &table.batches);
+            rows += tables.map(RecordBatch::num_rows).sum::<usize>();
+            total.operator.restore_state(&mut total.context, state)
+        },
+    )?;
     Ok((rows, total))
 }
 

@@ -104,8 +104,9 @@ impl BlobStore for LocalBlobs {
             let mut open = fs::File::open(&file)?;
             let left = open.metadata()?.len().saturating_sub(offset);
             open.seek(SeekFrom::Start(offset))?;
-            let mut bytes = vec![0; length.min(left) as usize];
-            open.read_exact(&mut bytes)?;
+            // Not cleared first, as for `read_exact`.
+            let mut bytes = Vec::with_capacity(length.min(left) as usize);
+            open.take(length).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
         read()

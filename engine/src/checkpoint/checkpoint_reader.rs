@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rayon::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::change::KeySpan;
@@ -20,6 +21,8 @@ use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
 
 /// Bytes of one request while a checkpoint is verified.
 const READ_BYTES: u64 = 8 << 20;
+/// From this size on the files of a checkpoint are verified side by side.
+const SEVERAL_FROM_BYTES: u64 = 128 << 20;
 
 /// A complete checkpoint of which every piece had the length and checksum of the manifest when it was opened.
 #[derive(Debug)]
@@ -243,6 +246,10 @@ impl SnapshotReader for CheckpointReader {
         Ok(state)
     }
 
+    fn bytes(&self) -> u64 {
+        self.manifest.files.values().sum()
+    }
+
     /// With those of its files that no other checkpoint of its directory names.
     fn remove(&self) -> Result<()> {
         let blobs = &*self.source.blobs;
@@ -362,20 +369,36 @@ fn verify(source: &DataSource, manifest: &Manifest) -> Result<Option<Damage>> {
             return Ok(damage.map(Damage::of_checkpoint));
         }
     }
-    for (file, mut pieces) in pieces {
-        pieces.sort_unstable_by_key(|piece| piece.offset);
-        let path = source.path(file);
-        let length = manifest.files.get(file).copied().unwrap_or(0);
-        if let Some(piece) = first_damaged(&*source.blobs, &path, length, &pieces)? {
-            return Ok(Some(Damage::of_checkpoint(format!(
-                "{}/{path} is damaged: its bytes {} to {} are not those that were written",
-                source.blobs.location(),
-                piece.offset,
-                piece.end()
-            ))));
-        }
-    }
-    Ok(None)
+    let damage = |(file, pieces): (&str, Vec<&Piece>)| -> Option<Result<Damage>> {
+        damaged_piece(source, manifest, file, pieces).transpose()
+    };
+    // Several at once only where it takes long: a small checkpoint is read in one order each time.
+    let damage = match manifest.files.values().sum::<u64>() < SEVERAL_FROM_BYTES {
+        true => pieces.into_iter().find_map(damage),
+        false => pieces.into_par_iter().find_map_first(damage),
+    };
+    damage.transpose()
+}
+
+/// What is wrong with a file of which these pieces are used.
+fn damaged_piece(
+    source: &DataSource,
+    manifest: &Manifest,
+    file: &str,
+    mut pieces: Vec<&Piece>,
+) -> Result<Option<Damage>> {
+    pieces.sort_unstable_by_key(|piece| piece.offset);
+    let path = source.path(file);
+    let length = manifest.files.get(file).copied().unwrap_or(0);
+    let damaged = first_damaged(&*source.blobs, &path, length, &pieces)?;
+    Ok(damaged.map(|piece| {
+        Damage::of_checkpoint(format!(
+            "{}/{path} is damaged: its bytes {} to {} are not those that were written",
+            source.blobs.location(),
+            piece.offset,
+            piece.end()
+        ))
+    }))
 }
 
 /// The lengths of the files in the directories that a checkpoint refers to.

@@ -209,7 +209,7 @@ fn repeatable(state: &TaskState) -> TaskState {
         StateSnapshot {
             tables,
             gone: Some(Vec::new()),
-            parts: Vec::new(),
+            ..StateSnapshot::default()
         }
     };
     state

@@ -27,6 +27,11 @@ pub trait SnapshotReader: Send + Sync {
     /// The state of an operator: the rows of keyed tables in these of `max_parallelism` key groups, and all rows of all other tables.
     fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot>;
 
+    /// About how many bytes are read for all of it, where that is known without reading. Default: it is not, 0.
+    fn bytes(&self) -> u64 {
+        0
+    }
+
     /// Removes it from where it lies, as whoever has claimed it may. Default: it lies nowhere.
     fn remove(&self) -> Result<()> {
         Ok(())
@@ -81,6 +86,9 @@ macro_rules! read_through {
             }
             fn has_rows(&self, uid: &str) -> Result<bool> {
                 (**self).has_rows(uid)
+            }
+            fn bytes(&self) -> u64 {
+                (**self).bytes()
             }
             fn read(
                 &self,

@@ -40,7 +40,7 @@ pub enum Flow {
 
 /// In how many pieces a state in memory is restored, so that one is read while another is taken up: few, for what was written together is read
 /// together.
-pub(crate) const RESTORE_PIECES: usize = 4;
+pub(crate) const RESTORE_PIECES: usize = 8;
 
 /// A logical operator's parallel instance.
 ///

@@ -66,6 +66,10 @@ impl SnapshotReader for OlderSnapshot {
         Ok(state)
     }
 
+    fn bytes(&self) -> u64 {
+        self.reader.bytes()
+    }
+
     fn remove(&self) -> Result<()> {
         self.reader.remove()
     }

@@ -42,7 +42,7 @@ pub use graph::{
 };
 pub use job::{JobOptions, JobOutcome};
 pub use metrics::{CheckpointMetrics, JobMetrics, Progress};
-pub use read_ahead::read_ahead;
+pub use read_ahead::{read_ahead, readers};
 pub use restart_strategy::{ExponentialDelay, RestartStrategy, Restarts};
 pub use restore::{ClaimMode, Origin, RestoreOptions};
 pub use status::{JobId, JobOverview, JobState, JobStatus};

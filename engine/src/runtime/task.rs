@@ -18,7 +18,7 @@ use super::channel_state::{self, CHANNELS, ChannelState, OvertakenChannel, Reade
 use super::exchange::Router;
 use super::gate::InputGate;
 use super::metrics::SourceMetrics;
-use super::read_ahead::read_ahead;
+use super::read_ahead::{read_ahead, readers};
 use crate::checkpoint::SnapshotReader;
 use crate::connectors::source::PollRequest;
 use crate::error::{Error, Result};
@@ -478,27 +478,36 @@ impl Slot {
         let mut channels = ChannelState::default();
         let mut emitted = EventTime::MIN;
         let pieces = subtask.key_groups().pieces(self.operator.restore_pieces());
-        let pieces = pieces
+        let pieces: Vec<_> = pieces
             .into_iter()
             .map(|groups| with_planted_fault(groups, subtask.max_parallelism))
             .collect();
+        let count = pieces.len();
         let uid = self.uid.clone();
         let read = |groups| snapshot.read(&uid, groups, subtask.max_parallelism);
-        read_ahead(pieces, read, |number, mut state| {
-            if number == 0 {
-                let time = restored_time(&state, &self.ctx)?;
-                if !is_planted(Bug::WatermarkForgotten) {
-                    self.ctx.advance_watermark(time.watermark);
+        read_ahead(
+            pieces,
+            readers(snapshot.bytes()),
+            read,
+            |number, mut state| {
+                if number == 0 {
+                    state.first_of = count;
+                    let time = restored_time(&state, &self.ctx)?;
+                    if !is_planted(Bug::WatermarkForgotten) {
+                        self.ctx.advance_watermark(time.watermark);
+                    }
+                    emitted = time.emitted;
+                    channels = ChannelState::read(&self.reader, state.batches(CHANNELS))?;
+                } else {
+                    state.retain_keyed();
                 }
-                emitted = time.emitted;
-                channels = ChannelState::read(&self.reader, state.batches(CHANNELS))?;
-            } else {
-                state.retain_keyed();
-            }
-            self.operator
-                .restore_state(&mut self.ctx, state)
-                .map_err(|error| error.context(format!("while restoring {}", self.reader.operator)))
-        })?;
+                self.operator
+                    .restore_state(&mut self.ctx, state)
+                    .map_err(|error| {
+                        error.context(format!("while restoring {}", self.reader.operator))
+                    })
+            },
+        )?;
         Ok((emitted, channels))
     }
 }

@@ -6,6 +6,8 @@
 //! stands in the hash slot, so that a hit touches nothing else), one text column, and any other key as `arrow-row` bytes.
 //! NULL is a key like any other, so all NULLs are one group; a key without columns is one group.
 
+mod append;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::*;
 use arrow::row::{RowConverter, SortField};
 use hashbrown::HashTable;
+
+pub use append::KeyRows;
 
 use crate::error::{Error, Result};
 
@@ -103,7 +107,7 @@ struct Index {
 }
 
 /// What a hash slot holds: enough to recognise most keys without following the id.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Slot {
     /// The key itself where it has a fixed width, else its hash.
     tag: u64,

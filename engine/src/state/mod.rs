@@ -20,7 +20,7 @@ mod unit_store;
 pub use self::rocksdb::{CompactionStyle, RocksDbOptions, RocksDbStateBackend};
 pub use backend::{HashMapStateBackend, MemoryBudget, MemoryShare, StateBackend};
 pub use encoding::{EncodedUnits, NoTimes, UnitCodec, UnitTimes};
-pub use group_table::{GroupTable, Groups};
+pub use group_table::{GroupTable, Groups, KeyRows};
 pub(crate) use group_table::{all_but, fixed_array, is_fixed, keep_at, with_fixed_values};
 pub use keyed_rows::KeyedRows;
 pub use part::StatePart;

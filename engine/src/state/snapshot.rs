@@ -48,6 +48,9 @@ pub struct StateSnapshot {
     /// What was written to disk before, oldest first, each part a change of its own; `tables` and later parts replace it key by key.
     /// With `gone` it is what changed earlier, without it a piece of everything.
     pub parts: Vec<StatePart>,
+    /// Of how many pieces, all of about the same size, it is the first, where a state is taken up piece by piece in memory, so that room is made for
+    /// all at once; 0: nothing is known of others.
+    pub first_of: usize,
 }
 
 /// One table of a snapshot.

@@ -18,7 +18,8 @@ use crate::functions::aggregate::{AggregateSet, AggregateSetSpec};
 use crate::operators::keyed_state::{EXPIRY_COLUMN, KeySet};
 use crate::planted::{Bug, is_planted};
 use crate::state::{
-    GroupTable, Groups, KEY_HASH_COLUMN, StateBackend, TimeToLive, all_but, keep_at, key_hashes_of,
+    GroupTable, Groups, KEY_HASH_COLUMN, KeyRows, StateBackend, TimeToLive, all_but, keep_at,
+    key_hashes_of,
 };
 use crate::types::ProcessingTime;
 
@@ -579,20 +580,41 @@ impl GroupStates {
         Schema::new(fields)
     }
 
+    /// Makes room for the groups of some batches, or for all where these are the first of so many pieces.
+    pub(super) fn make_room(&mut self, batches: &[RecordBatch], first_of: usize) {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if first_of < 2 {
+            return self.table.reserve(rows);
+        }
+        // Pieces differ a little.
+        let groups = rows * first_of + rows / 8;
+        self.table.reserve(groups);
+        self.aggregates
+            .grow(self.table.len().max(self.counts.len()) + groups);
+        if !self.permanent {
+            self.slots.reserve(groups);
+            self.counts.reserve(groups);
+        }
+    }
+
     /// Takes up groups of keys that are not here. A state written without a time to live expires when it has one again that has passed
     /// since the next write.
     pub(super) fn load(&mut self, batches: &[RecordBatch]) -> Result<()> {
-        self.table
-            .reserve(batches.iter().map(RecordBatch::num_rows).sum());
+        let mut known = self.table.len();
+        let all_are_new = self.append_keys(batches)?;
         for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
             let first_partial = 1 + self.key_types.len();
             let last_partial = first_partial + self.spec.partial_fields().len();
-            let keys = &batch.columns()[1..first_partial];
             let partials = &batch.columns()[first_partial..last_partial];
             let counts = self.spec.row_counts(partials).filter(|_| !self.insert_only);
             let mut groups = Vec::new();
-            let known = self.table.len();
-            self.resolve(keys, key_hashes_of(batch), &mut groups)?;
+            if all_are_new {
+                let ids = known as u32..(known + batch.num_rows()) as u32;
+                groups.extend(ids);
+            } else {
+                known = self.table.len();
+                self.resolve(self.keys_of(batch), key_hashes_of(batch), &mut groups)?;
+            }
             let weight = |row: usize| counts.map_or(1, |counts| counts[row]);
             self.copy_before_change(&groups)?;
             let assigned = self.assign(&groups, known, weight, ProcessingTime(i64::MIN))?;
@@ -600,8 +622,24 @@ impl GroupStates {
             self.load_expiries(batch, &assigned.slots);
             self.aggregates
                 .merge(&self.spec, &assigned.slots, partials)?;
+            known += batch.num_rows();
         }
         Ok(())
+    }
+
+    /// Numbers the keys of all batches at once, if there are many and none is here.
+    fn append_keys(&mut self, batches: &[RecordBatch]) -> Result<bool> {
+        let keys = |batch| (self.keys_of(batch), key_hashes_of(batch));
+        let keys: Vec<KeyRows> = batches.iter().map(keys).collect();
+        let all_are_new = self.table.append(&keys)?;
+        if !self.permanent {
+            self.slots.resize(self.table.len(), NONE);
+        }
+        Ok(all_are_new)
+    }
+
+    fn keys_of<'a>(&self, batch: &'a RecordBatch) -> &'a [ArrayRef] {
+        &batch.columns()[1..1 + self.key_types.len()]
     }
 
     fn load_expiries(&mut self, batch: &RecordBatch, slots: &[u32]) {

@@ -22,7 +22,9 @@ impl KeyedState for GroupAggregateOperator {
     }
 
     fn load_keyed(&mut self, ctx: &Context, snapshot: &StateSnapshot) -> Result<()> {
-        self.states.load(snapshot.batches(TABLE))?;
+        let batches = snapshot.batches(TABLE);
+        self.states.make_room(batches, snapshot.first_of);
+        self.states.load(batches)?;
         self.plan_sweep(ctx.processing_time());
         Ok(())
     }
