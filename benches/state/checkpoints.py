@@ -3,10 +3,10 @@
 
     python3 benches/state/checkpoints.py --volley target/release/volley --costs target/release/checkpoint_costs
 
-- Throughput: the job without and with incremental checkpoints at an interval (1 s), in turns (A B A B …); the ratio of a pair is time
+- Throughput: the job without and with incremental checkpoints at an interval (1 s), in turns (A B B A …); the ratio of a pair is time
   (or CPU seconds) with them over that without.
 - Bytes: each checkpoint's own bytes beside the keys that changed since the one before, from its manifest. A checkpoint is read as soon as
-  it is complete, for the job removes old ones.
+  it is complete, for the job removes old ones: in a run of its own, for whoever looks takes time from the job.
 - Pauses: how long an operator stood still to give its state (`checkpointSyncDurationMs` of `volley run --metrics`).
 - Restoring: the last checkpoint of a job that has finished, by the same job, which then has nothing to do; less a start of the job on no
   rows. Then, in one process, beside reading and checksumming the same bytes, and what writing a change costs beside Arrow IPC
@@ -38,7 +38,7 @@ def arguments():
     parser.add_argument("--interval", default="1 s")
     parser.add_argument("--memory", help="state in RocksDB with so much memory, e.g. 1gb; default: state in memory")
     parser.add_argument("--directory", default=tempfile.gettempdir(), help="where checkpoints and RocksDB's files lie")
-    parser.add_argument("--each", action="store_true", help="a line for every checkpoint of the first pair")
+    parser.add_argument("--each", action="store_true", help="a line for every checkpoint of the run that is watched")
     return parser.parse_args()
 
 
@@ -144,8 +144,8 @@ class Bench:
     def without(self, distribution):
         return engines.volley(self.options.volley, self.script(distribution, self.options.rows))
 
-    def with_checkpoints(self, distribution):
-        """Gives the Run, and the directory in which its last checkpoint stays."""
+    def with_checkpoints(self, distribution, watched=False):
+        """Gives the Run, with its checkpoints if they are watched, and the directory in which the last one stays."""
         self.runs += 1
         checkpoints = self.directory / f"checkpoints-{self.runs}"
         checkpoints.mkdir()
@@ -156,25 +156,28 @@ class Bench:
             "execution.checkpointing.num-retained=3",
         ]
         watcher = Watcher(checkpoints)
-        watcher.start()
+        if watched:
+            watcher.start()
         try:
             more = ["--metrics"] if self.shows_metrics else []
             cost = engines.volley(self.options.volley, self.script(distribution, self.options.rows), options, more)
         finally:
-            manifests = watcher.stop()
+            manifests = watcher.stop() if watched else {}
         return Run(cost, manifests), checkpoints
 
     def compare(self, distribution):
-        """The pairs of a distribution; gives the runs with checkpoints and the directory of the last one."""
-        plain, runs, kept = [], [], None
-        for _ in range(self.options.pairs):
-            plain.append(self.without(distribution))
+        """The pairs of a distribution, then a run whose checkpoints are watched; gives the runs and the directory of the last one."""
+        plain, runs = [], []
+        for pair in range(self.options.pairs):
+            if pair % 2 == 0:
+                plain.append(self.without(distribution))
             run, checkpoints = self.with_checkpoints(distribution)
             runs.append(run)
-            if kept is not None:
-                subprocess.run(["rm", "-r", str(kept)], check=True)
-            kept = checkpoints
-        return plain, runs, kept
+            subprocess.run(["rm", "-r", str(checkpoints)], check=True)
+            if pair % 2 == 1:
+                plain.append(self.without(distribution))
+        watched, kept = self.with_checkpoints(distribution, watched=True)
+        return plain, runs, watched, kept
 
     def restore(self, distribution, checkpoints):
         """Pairs of a start on nothing and a restore; gives the seconds, and the path of the checkpoint."""
@@ -202,7 +205,7 @@ def percent(numbers):
 def throughput_row(options, distribution, plain, runs):
     rate = lambda costs: f"{options.rows / engines.median([cost.wall for cost in costs]) / 1e6:.2f}"
     costs = [run.cost for run in runs]
-    checkpoints = engines.median([len(run.deltas) for run in runs])
+    checkpoints = engines.median([run.metrics.get("checkpointDurationMs.count", 0) for run in runs])
     return [
         distribution,
         f"{checkpoints:.0f}",
@@ -214,9 +217,9 @@ def throughput_row(options, distribution, plain, runs):
     ]
 
 
-def bytes_row(distribution, runs):
+def bytes_row(distribution, run):
     """Of all checkpoints that hold what changed alone; the first of a job and the last of a job that ended are not among them."""
-    deltas = [delta for run in runs for delta in run.deltas if not delta.is_whole and delta.keys > 0]
+    deltas = [delta for delta in run.deltas if not delta.is_whole and delta.keys > 0]
     if not deltas:
         return [distribution, "no checkpoint holds what changed alone: more rows, or a shorter interval"]
     keys = [delta.keys for delta in deltas]
@@ -280,26 +283,26 @@ def main():
             "Throughput",
             ["keys", "checkpoints a run", "without, million rows/s", "with", "time", "CPU seconds", "peak MB"],
         )
-        for distribution, (plain, runs, _) in results.items():
+        for distribution, (plain, runs, _, _) in results.items():
             print_row(throughput_row(options, distribution, plain, runs))
         print_head(
             "Bytes of checkpoints",
             ["keys", "checkpoints", "keys changed, median", "least and most", "MB, median", "bytes a changed key", "MB of all a checkpoint consists of, most", "written of these"],
         )
-        for distribution, (_, runs, _) in results.items():
-            print_row(bytes_row(distribution, runs))
+        for distribution, (_, _, watched, _) in results.items():
+            print_row(bytes_row(distribution, watched))
         print_head(
             "Pauses of one operator instance, and checkpoints from the trigger until they are durable, ms",
             ["keys", "pauses", "p50", "p99 (worst run)", "longest", "checkpoints", "p50", "p99 (worst run)", "longest"],
         )
-        for distribution, (_, runs, _) in results.items():
+        for distribution, (_, runs, _, _) in results.items():
             print_row(pause_row(distribution, runs))
         if options.each:
-            for distribution, (_, runs, _) in results.items():
-                print_each(distribution, runs[0])
+            for distribution, (_, _, watched, _) in results.items():
+                print_each(distribution, watched)
         print_head("Restoring a finished job, less a start on nothing", ["keys", "seconds", "least and most"])
         paths = []
-        for distribution, (_, _, kept) in results.items():
+        for distribution, (_, _, _, kept) in results.items():
             seconds, path = bench.restore(distribution, kept)
             paths.append(path)
             print_row([distribution, f"{engines.median(seconds):.2f}", f"{min(seconds):.2f} to {max(seconds):.2f}"])

@@ -12,7 +12,7 @@ use rocksdb::{
 };
 
 use super::directory::LocalDirectory;
-use super::memory::{COMPACTION_READ_BYTES, SharedMemory};
+use super::memory::{SharedMemory, transfer_bytes};
 use super::options::{CompactionStyle, RocksDbOptions};
 use super::store::is_expired;
 use crate::error::{Error, Result};
@@ -185,8 +185,9 @@ fn database_options(options: &RocksDbOptions, memory: &SharedMemory) -> Options 
     result.set_write_buffer_manager(memory.write_buffers());
     result.set_max_background_jobs(i32::try_from(options.threads.max(2)).unwrap_or(2));
     result.set_max_subcompactions(1);
-    result.set_compaction_readahead_size(COMPACTION_READ_BYTES);
-    result.set_writable_file_max_buffer_size(COMPACTION_READ_BYTES as u64);
+    let transfer = transfer_bytes(options.memory_bytes);
+    result.set_compaction_readahead_size(transfer);
+    result.set_writable_file_max_buffer_size(transfer as u64);
     // Below the usual limit of 1024 open files of a process.
     result.set_max_open_files(512);
     result.set_log_level(LogLevel::Error);

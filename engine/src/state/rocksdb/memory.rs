@@ -1,9 +1,9 @@
 //! One budget for the keyed state of a process, and its parts.
 //!
 //! Of `state.backend.memory` operators hold two fifths in their own structures, RocksDB two in one cache that all databases of the process
-//! share; the last is for what nobody counts: what is held twice while tables grow, and the gaps of the allocators. Write buffers are counted in that cache and take half of it at most; what they do not need holds blocks. Indexes and filters
+//! share; the last, at least 4 MB or a third, is for what nobody counts: what is held twice while tables grow, and the gaps of the allocators. Write buffers are counted in that cache and take half of it at most; what they do not need holds blocks. Indexes and filters
 //! lie in the cache, too, before blocks of rows, so that there is no memory of RocksDB that grows with the state beside it.
-//! Outside of the budget are the buffers of running compactions, bounded by the threads and by [`COMPACTION_READ_BYTES`] a file.
+//! Outside of the budget are the buffers of running compactions, bounded by the threads and by [`transfer_bytes`] a file.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -12,11 +12,16 @@ use rocksdb::{Cache, LruCacheOptions, WriteBufferManager};
 use super::options::RocksDbOptions;
 use crate::state::MemoryBudget;
 
-/// Read ahead from each file that is compacted.
-pub(super) const COMPACTION_READ_BYTES: usize = 256 << 10;
+/// Read ahead from each file that is compacted, and written to one at once, with so much memory for state.
+pub(super) fn transfer_bytes(memory_bytes: usize) -> usize {
+    (memory_bytes / 512).clamp(32 << 10, 256 << 10)
+}
 
-/// The part of the memory that is dealt out.
-const COUNTED_RATIO: f64 = 0.8;
+/// What is dealt out of so much memory: four fifths; of little memory less, down to two thirds, for buffers do not shrink with it.
+fn counted_bytes(memory_bytes: usize) -> usize {
+    const BUFFERS: usize = 4 << 20;
+    memory_bytes - (memory_bytes / 5).max(BUFFERS.min(memory_bytes / 3))
+}
 
 /// Less than this cannot hold a write buffer and the blocks of a lookup.
 const LEAST_CACHE_BYTES: usize = 1 << 20;
@@ -54,7 +59,7 @@ impl SharedMemory {
     }
 
     fn new(key: (usize, u64, u64), options: &RocksDbOptions) -> Self {
-        let counted_bytes = part(options.memory_bytes, COUNTED_RATIO);
+        let counted_bytes = counted_bytes(options.memory_bytes);
         let hot_bytes = part(counted_bytes, options.hot_ratio);
         let cache_bytes = (counted_bytes - hot_bytes).max(LEAST_CACHE_BYTES);
         let mut cache = LruCacheOptions::default();

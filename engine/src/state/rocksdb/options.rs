@@ -9,7 +9,7 @@ pub struct RocksDbOptions {
     pub local_directory: PathBuf,
     /// Memory for all keyed state of the process, in bytes. Default 1 GB. Key: `state.backend.memory`.
     pub memory_bytes: usize,
-    /// How much of what is dealt out of it (four fifths) operators hold in their own structures; RocksDB has the rest. Default 0.5.
+    /// How much of what is dealt out of it (four fifths, of a small one less) operators hold in their own structures; RocksDB has the rest. Default 0.5.
     pub hot_ratio: f64,
     /// How much of RocksDB's memory buffers writes, at most. Default 0.5. Key: `state.backend.rocksdb.memory.write-buffer-ratio`.
     pub write_buffer_ratio: f64,
