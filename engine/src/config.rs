@@ -822,7 +822,7 @@ fn unknown_option(key: &str, known: &[OptionSpec], owner: &str) -> Error {
 
 /// All names where they are few; else those that begin as a key does.
 fn known_names(key: &str, names: &[&str]) -> String {
-    const FEW: usize = 20;
+    const FEW: usize = 50;
     if names.len() <= FEW {
         return format!("known options: {}", names.join(", "));
     }

@@ -464,7 +464,7 @@ impl CheckpointStorage {
             let text = blobs.get(&path)?.unwrap_or_default();
             let (files, own) = match Manifest::from_json(&text) {
                 Ok(manifest) => {
-                    let own = manifest.job == self.options.job;
+                    let own = self.is_own(&manifest, claimed);
                     (manifest.files.into_keys().collect(), own)
                 }
                 // Kept as it is until a newer one takes its place.
@@ -501,6 +501,14 @@ impl CheckpointStorage {
             }
         }
         Ok(())
+    }
+
+    /// Whether a checkpoint is of this job, and of this run unless the job goes on from others that it has there.
+    fn is_own(&self, manifest: &Manifest, claimed: Option<CheckpointId>) -> bool {
+        let of_any_run = self.options.owned_from == CheckpointId(0)
+            || manifest.run.is_empty()
+            || Some(manifest.checkpoint) == claimed;
+        manifest.job == self.options.job && (of_any_run || manifest.run == self.options.run)
     }
 
     fn retire(&mut self, blobs: &dyn BlobStore) {

@@ -3,7 +3,6 @@
 //! What a restart restores: the newest complete checkpoint or savepoint of this run; where none is complete, what the job was
 //! started from. Checkpoints count on over attempts and over runs, so that none is ever written twice.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -203,7 +202,8 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Deploys the first attempt of a job. An error here is final: nothing has run.
+    /// Deploys the first attempt of a job, and makes the directory of checkpoints its own: a run that writes there cannot go on. An error here is final:
+    /// nothing has run.
     ///
     /// `id` names the job and decides the jitter of its restarts.
     pub fn new(
@@ -212,56 +212,22 @@ impl Supervisor {
         clock: Arc<dyn Clock>,
         id: JobId,
     ) -> Result<Self> {
-        let first_graph = graph()?;
-        let mut events = Vec::new();
-        let present = present_checkpoints(&options)?;
-        let (snapshot, unreadable) = first_snapshot(&options, &present, &first_graph)?;
-        events.extend(unreadable.into_iter().map(JobEvent::from));
-        let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&first_graph));
-        let (snapshot, upgrade) = snapshot.transpose()?.unzip();
-        let origin = snapshot.as_ref().map(OpenSnapshot::origin);
-        let restored = origin
-            .as_ref()
-            .map_or(CheckpointId(0), |origin| origin.checkpoint);
-        let last = present.highest.max(restored);
-        let status = Arc::new(JobStatus::new(id, &first_graph.name, clock.clone()));
-        let cancel = Arc::new(AtomicBool::new(false));
-        let is_own = |origin: &Origin| {
-            present
-                .complete
-                .iter()
-                .any(|(_, path)| *path == origin.path)
+        // Where another run has completed a checkpoint since this one looked for the newest, it looks again: that run completes no more.
+        let first = loop {
+            let first = FirstAttempt::deploy(&graph, &options, &clock, id)?;
+            if first.takes_directory(&options)? {
+                break first;
+            }
         };
-        let resumes = options.restore.resume && origin.as_ref().is_some_and(is_own);
-        let first = CheckpointId(last.0 + 1);
-        let ownership = Ownership {
-            run: id,
-            from: if resumes { CheckpointId(0) } else { first },
-            claimed: origin
-                .as_ref()
-                .filter(|_| options.restore.claim_mode == ClaimMode::Claim)
-                .map(|origin| origin.path.clone()),
-        };
-        let storage = storage(&options, &first_graph, &ownership, snapshot.as_ref())?;
-        let start = Start {
-            snapshot: snapshot.as_ref(),
-            last,
-            storage,
-            status: status.clone(),
-            cancel: cancel.clone(),
-        };
-        let name = first_graph.name.clone();
-        let job = Job::new(first_graph, options.clone(), clock.clone(), start)?;
-        let started = Started {
-            id,
-            name,
-            origin: origin.clone(),
-            checkpoints: has_checkpoints(&options).cloned(),
-            incomplete: (options.restore.resume && present.highest > restored)
-                .then_some(present.highest),
-            earlier_checkpoints: if resumes { 0 } else { present.complete.len() },
-            upgrade: upgrade.filter(|upgrade| !upgrade.is_unchanged()),
-        };
+        let FirstAttempt {
+            job,
+            started,
+            events,
+            ownership,
+            first,
+            status,
+            cancel,
+        } = first;
         Ok(Supervisor {
             graph,
             restarts: Restarts::new(options.restart_strategy, id.0 as u64),
@@ -270,7 +236,7 @@ impl Supervisor {
             status,
             cancel,
             requests: channel(),
-            origin,
+            origin: started.origin.clone(),
             first,
             ownership,
             job,
@@ -334,9 +300,8 @@ impl Supervisor {
             origin,
             first,
             ownership,
-            holds_directory: Cell::new(false),
         };
-        let mut attempt = redeployment.hold_directory().map(|()| job);
+        let mut attempt: Result<Job, JobFailure> = Ok(job);
         let mut count = 0;
         let outcome = loop {
             let ran = attempt.and_then(|job| job.run(&requests, progress));
@@ -356,7 +321,8 @@ impl Supervisor {
             };
             let Some(delay) = delay else {
                 redeployment.discard_checkpoints(JobEnd::Failed);
-                break Err(last_failure(failure.error, count));
+                let restarts = if is_final { 0 } else { count };
+                break Err(last_failure(failure.error, restarts));
             };
             status.set_state(JobState::Restarting);
             listener(&JobEvent::Failed {
@@ -383,6 +349,99 @@ impl Supervisor {
             Err(_) => JobState::Failed,
         });
         outcome
+    }
+}
+
+/// A job that is deployed and has not run.
+struct FirstAttempt {
+    job: Job,
+    started: Started,
+    /// What happened before anybody listened.
+    events: Vec<JobEvent>,
+    ownership: Ownership,
+    /// Checkpoints from this one on are of this run.
+    first: CheckpointId,
+    status: Arc<JobStatus>,
+    cancel: Arc<AtomicBool>,
+}
+
+impl FirstAttempt {
+    fn deploy(
+        graph: &GraphFactory,
+        options: &JobOptions,
+        clock: &Arc<dyn Clock>,
+        id: JobId,
+    ) -> Result<Self> {
+        let first_graph = graph()?;
+        let mut events = Vec::new();
+        let present = present_checkpoints(options)?;
+        let (snapshot, unreadable) = first_snapshot(options, &present, &first_graph)?;
+        events.extend(unreadable.into_iter().map(JobEvent::from));
+        let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&first_graph));
+        let (snapshot, upgrade) = snapshot.transpose()?.unzip();
+        let origin = snapshot.as_ref().map(OpenSnapshot::origin);
+        let restored = origin
+            .as_ref()
+            .map_or(CheckpointId(0), |origin| origin.checkpoint);
+        let last = present.highest.max(restored);
+        let status = Arc::new(JobStatus::new(id, &first_graph.name, clock.clone()));
+        let cancel = Arc::new(AtomicBool::new(false));
+        let is_own = |origin: &Origin| {
+            present
+                .complete
+                .iter()
+                .any(|(_, path)| *path == origin.path)
+        };
+        let resumes = options.restore.resume && origin.as_ref().is_some_and(is_own);
+        let first = CheckpointId(last.0 + 1);
+        let ownership = Ownership {
+            run: id,
+            from: if resumes { CheckpointId(0) } else { first },
+            claimed: origin
+                .as_ref()
+                .filter(|_| options.restore.claim_mode == ClaimMode::Claim)
+                .map(|origin| origin.path.clone()),
+        };
+        let storage = storage(options, &first_graph, &ownership, snapshot.as_ref())?;
+        let start = Start {
+            snapshot: snapshot.as_ref(),
+            last,
+            storage,
+            status: status.clone(),
+            cancel: cancel.clone(),
+        };
+        let name = first_graph.name.clone();
+        let job = Job::new(first_graph, options.clone(), clock.clone(), start)?;
+        let started = Started {
+            id,
+            name,
+            origin: origin.clone(),
+            checkpoints: has_checkpoints(options).cloned(),
+            incomplete: (options.restore.resume && present.highest > restored)
+                .then_some(present.highest),
+            earlier_checkpoints: if resumes { 0 } else { present.complete.len() },
+            upgrade: upgrade.filter(|upgrade| !upgrade.is_unchanged()),
+        };
+        Ok(FirstAttempt {
+            job,
+            started,
+            events,
+            ownership,
+            first,
+            status,
+            cancel,
+        })
+    }
+
+    /// Makes the directory of checkpoints this run's. `false`: there are checkpoints that were not there before.
+    fn takes_directory(&self, options: &JobOptions) -> Result<bool> {
+        let Some(directory) = has_checkpoints(options) else {
+            return Ok(true);
+        };
+        let owner = self.ownership.owner(&self.started.name);
+        owner.take(&*open_blobs(directory)?)?;
+        let present = present_checkpoints(options)?.complete;
+        Ok(present.iter().all(|(id, _)| *id < self.first))
     }
 }
 
@@ -429,8 +488,6 @@ struct Redeployment {
     origin: Option<Origin>,
     first: CheckpointId,
     ownership: Ownership,
-    /// Whether the directory of checkpoints was made this run's.
-    holds_directory: Cell<bool>,
 }
 
 impl Redeployment {
@@ -455,36 +512,19 @@ impl Redeployment {
         }
     }
 
-    /// Makes the directory of checkpoints this run's, before its first row: a run that writes there cannot go on. Later: makes sure that it still is.
-    /// Errors: another run has taken it since, or had written a checkpoint there after this run looked for the newest.
-    fn hold_directory(&self) -> Result<(), JobFailure> {
+    /// Errors: another run has taken the directory of checkpoints.
+    fn check_directory(&self, graph: &JobGraph) -> Result<(), JobFailure> {
         let Some(directory) = has_checkpoints(&self.options) else {
             return Ok(());
         };
-        let (owner, blobs) = (self.owner()?, open_blobs(directory)?);
-        if !self.holds_directory.get() {
-            owner.take(&*blobs)?;
-            self.holds_directory.set(true);
-            let present = present_checkpoints(&self.options)?.complete;
-            let mut since = present.iter().filter(|(id, _)| *id >= self.first);
-            return since.try_for_each(|(_, path)| {
-                self.other_writer(CheckpointStorage::author(path)?, path)
-            });
-        }
-        match owner.successor(&*blobs)? {
+        let owner = self.ownership.owner(&graph.name);
+        match owner.successor(&*open_blobs(directory)?)? {
             None => Ok(()),
             Some(other) => Err(JobFailure {
                 error: other.supersedes(directory),
                 may_restart: false,
             }),
         }
-    }
-
-    fn owner(&self) -> Result<Owner> {
-        Ok(Owner {
-            job: (self.graph)()?.name,
-            run: self.ownership.run.to_string(),
-        })
     }
 
     /// Between attempts: removes the checkpoints of this run that need not outlive the job. What cannot be removed stays.
@@ -503,8 +543,8 @@ impl Redeployment {
         &self,
         listener: &mut dyn FnMut(&JobEvent),
     ) -> Result<(Job, Option<Origin>), JobFailure> {
-        self.hold_directory()?;
         let graph = (self.graph)()?;
+        self.check_directory(&graph)?;
         let present = present_checkpoints(&self.options)?;
         let mut candidates: Vec<_> = present
             .complete
@@ -611,6 +651,15 @@ struct Ownership {
     from: CheckpointId,
     /// And the checkpoint or savepoint that it was started from, where it has claimed it: its place.
     claimed: Option<String>,
+}
+
+impl Ownership {
+    fn owner(&self, job: &str) -> Owner {
+        Owner {
+            job: job.to_string(),
+            run: self.run.to_string(),
+        }
+    }
 }
 
 /// What lies in `execution.checkpointing.dir`.
