@@ -185,19 +185,8 @@ pub struct Supervisor {
     options: JobOptions,
     clock: Arc<dyn Clock>,
     restarts: Restarts,
-    status: Arc<JobStatus>,
-    cancel: Arc<AtomicBool>,
     requests: (Sender<JobRequest>, Receiver<JobRequest>),
-    /// What the job was started from.
-    origin: Option<Origin>,
-    /// Checkpoints from this one on are of this run.
-    first: CheckpointId,
-    ownership: Ownership,
-    /// The attempt that is deployed.
-    job: Job,
-    started: Started,
-    /// What happened before anybody listened.
-    events: Vec<JobEvent>,
+    deployed: FirstAttempt,
     listener: Box<dyn FnMut(&JobEvent)>,
 }
 
@@ -213,35 +202,19 @@ impl Supervisor {
         id: JobId,
     ) -> Result<Self> {
         // Where another run has completed a checkpoint since this one looked for the newest, it looks again: that run completes no more.
-        let first = loop {
-            let first = FirstAttempt::deploy(&graph, &options, &clock, id)?;
-            if first.takes_directory(&options)? {
-                break first;
+        let deployed = loop {
+            let deployed = FirstAttempt::deploy(&graph, &options, &clock, id)?;
+            if deployed.takes_directory(&options)? {
+                break deployed;
             }
         };
-        let FirstAttempt {
-            job,
-            started,
-            events,
-            ownership,
-            first,
-            status,
-            cancel,
-        } = first;
         Ok(Supervisor {
             graph,
             restarts: Restarts::new(options.restart_strategy, id.0 as u64),
             options,
             clock,
-            status,
-            cancel,
             requests: channel(),
-            origin: started.origin.clone(),
-            first,
-            ownership,
-            job,
-            started,
-            events,
+            deployed,
             listener: Box::new(|_| {}),
         })
     }
@@ -254,17 +227,17 @@ impl Supervisor {
 
     /// Setting it stops the job soon, without error.
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
-        self.cancel.clone()
+        self.deployed.cancel.clone()
     }
 
     /// The door to the job while it runs.
     pub fn control(&self) -> JobControl {
-        JobControl::new(self.requests.0.clone(), self.cancel.clone())
+        JobControl::new(self.requests.0.clone(), self.deployed.cancel.clone())
     }
 
     /// What is known of the job while it runs.
     pub fn status(&self) -> Arc<JobStatus> {
-        self.status.clone()
+        self.deployed.status.clone()
     }
 
     /// Runs the job to its end, over as many attempts as the restart strategy allows. `progress` is called about ten times a
@@ -275,19 +248,22 @@ impl Supervisor {
             options,
             clock,
             mut restarts,
-            status,
-            cancel,
             requests: (sender, requests),
-            origin,
-            first,
-            ownership,
-            job,
-            started,
-            events,
+            deployed:
+                FirstAttempt {
+                    job,
+                    started,
+                    events,
+                    ownership,
+                    first,
+                    status,
+                    cancel,
+                },
             mut listener,
         } = self;
         // Who asks an ended job is told so: only handles that were given away keep the channel open.
         drop(sender);
+        let origin = started.origin.clone();
         for event in events.iter().chain([&JobEvent::Started(started)]) {
             listener(event);
         }
