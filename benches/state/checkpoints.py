@@ -198,8 +198,10 @@ def newest(checkpoints):
 
 
 def percent(numbers):
-    shown = [f"{(number - 1) * 100:+.1f} %" for number in (engines.median(numbers), min(numbers), max(numbers))]
-    return f"{shown[0]} ({shown[1]} to {shown[2]}, {len(numbers)} pairs)"
+    show = lambda number: f"{(number - 1) * 100:+.1f} %"
+    between = engines.interval(numbers)
+    sure = f"95 % between {show(between[0])} and {show(between[1])}; " if between else ""
+    return f"{show(engines.median(numbers))} ({sure}{show(min(numbers))} to {show(max(numbers))}, {len(numbers)} pairs)"
 
 
 def throughput_row(options, distribution, plain, runs):

@@ -7,6 +7,7 @@ plans the query, are left out. Volley's figure is the whole process with all tha
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -239,6 +240,18 @@ def forget_peak(pid):
 
 def median(numbers):
     return statistics.median(numbers)
+
+
+def interval(numbers):
+    """Where the median of what such numbers are drawn from lies with at least 95 % (by the signs of the differences); None of fewer than six."""
+    count = len(numbers)
+    below = 0
+    cut = -1
+    # As many from each end as together happen in one case of twenty.
+    while (below := below + math.comb(count, cut + 1)) / 2**count <= 0.025:
+        cut += 1
+    ordered = sorted(numbers)
+    return (ordered[cut], ordered[count - 1 - cut]) if cut >= 0 else None
 
 
 def ratio(numbers):

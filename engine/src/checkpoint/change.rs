@@ -202,17 +202,15 @@ impl Change {
         self.whole.contains(&KeySpan::ALL)
     }
 
-    /// The keys that it speaks for.
+    /// The keys that it speaks for, where those are not all.
     fn keys(&self) -> Keys {
         let mut keys = Keys {
             spans: self.whole.clone(),
             ..Keys::within(self.bounds_of_keys())
         };
-        if !self.replaces_all() {
-            keys.add(&self.gone);
-            let batches = self.tables.values().flatten();
-            batches.for_each(|batch| keys.add(key_hashes_of(batch)));
-        }
+        keys.add(&self.gone);
+        let batches = self.tables.values().flatten();
+        batches.for_each(|batch| keys.add(key_hashes_of(batch)));
         keys
     }
 

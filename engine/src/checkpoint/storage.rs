@@ -204,10 +204,10 @@ impl CheckpointStorage {
         self.unclean.insert(checkpoint.0);
         self.last = self.last.max(checkpoint);
         let written = self.write_files(blobs, contents).and_then(|set| {
-            if let Some(other) = self.owner().successor(blobs)? {
-                return Err(other.supersedes(&blobs.location()));
-            }
+            self.refuse_successor(blobs)?;
             let bytes = commit(blobs, checkpoint, &set.manifest, &set.files)?;
+            // Whoever has taken the directory meanwhile may not have seen it: nothing that belongs to it may be committed.
+            self.refuse_successor(blobs)?;
             Ok((set, bytes))
         });
         let result = match written {
@@ -298,6 +298,14 @@ impl CheckpointStorage {
         {
             let stays = format!("the directory still names this run: {error}");
             self.warnings.push(stays);
+        }
+    }
+
+    /// Errors: another run has taken the directory.
+    fn refuse_successor(&self, blobs: &dyn BlobStore) -> Result<()> {
+        match self.owner().successor(blobs)? {
+            None => Ok(()),
+            Some(other) => Err(other.supersedes(&blobs.location())),
         }
     }
 

@@ -121,16 +121,6 @@ impl OpenSnapshot {
         Ok((upgraded, report))
     }
 
-    /// Its number.
-    pub(super) fn number(&self) -> CheckpointId {
-        self.reader.checkpoint()
-    }
-
-    /// The job and the run that wrote a checkpoint, where it says so.
-    pub(super) fn author(&self) -> Option<(String, String)> {
-        self.checkpoint.as_ref()?.manifest().author()
-    }
-
     /// Its number and place.
     pub(super) fn origin(&self) -> Origin {
         Origin {

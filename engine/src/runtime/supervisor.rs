@@ -474,18 +474,15 @@ impl Redeployment {
         caught(|| Ok(self.deploy_latest(listener)))?
     }
 
-    /// That somebody else writes checkpoints where this run does: their state is not this one's, and their numbers are in its way.
-    fn other_writer(&self, author: Option<(String, String)>, path: &str) -> Result<(), JobFailure> {
-        match author {
-            Some((job, run)) if run != self.ownership.run.to_string() => Err(JobFailure {
-                error: Error::external(format!(
-                    "{path} was written by another run, of the job '{job}', while this one was under way: it cannot go on"
-                ))
-                .hint("give each job an 'execution.checkpointing.dir' of its own, and start it once"),
-                may_restart: false,
-            }),
-            _ => Ok(()),
-        }
+    /// Whether the job may go on from a checkpoint that was not there when it was started. One of another run is of the moment in which this one took
+    /// the directory: that run has not committed what belongs to it. A job that goes on from checkpoints there goes on from it, to any other it
+    /// says nothing.
+    fn goes_on_from(&self, path: &str, job: &str) -> Result<bool> {
+        let author = CheckpointStorage::author(path)?;
+        Ok(author.is_none_or(|(of, run)| {
+            let resumes = self.ownership.from == CheckpointId(0);
+            run == self.ownership.run.to_string() || resumes && of == job
+        }))
     }
 
     /// Errors: another run has taken the directory of checkpoints.
@@ -522,14 +519,12 @@ impl Redeployment {
         let graph = (self.graph)()?;
         self.check_directory(&graph)?;
         let present = present_checkpoints(&self.options)?;
-        let mut candidates: Vec<_> = present
-            .complete
-            .iter()
-            .filter(|(checkpoint, _)| *checkpoint >= self.first)
-            .cloned()
-            .collect();
-        for (_, path) in &candidates {
-            self.other_writer(CheckpointStorage::author(path)?, path)?;
+        let mut candidates = Vec::new();
+        let of_run = |(id, _): &&(CheckpointId, String)| *id >= self.first;
+        for candidate in present.complete.iter().filter(of_run) {
+            if self.goes_on_from(&candidate.1, &graph.name)? {
+                candidates.push(candidate.clone());
+            }
         }
         candidates.extend(self.status.savepoint());
         if candidates.is_empty() {
@@ -539,13 +534,6 @@ impl Redeployment {
         let (snapshot, unreadable) = newest_readable(candidates, graph.max_parallelism)?;
         for checkpoint in unreadable {
             listener(&checkpoint.into());
-        }
-        // One may have been written since.
-        if let Some(snapshot) = snapshot
-            .as_ref()
-            .filter(|found| found.number() >= self.first)
-        {
-            self.other_writer(snapshot.author(), &snapshot.path)?;
         }
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&graph));
         let snapshot = snapshot.transpose()?.map(|(snapshot, _)| snapshot);

@@ -459,6 +459,16 @@ fn run_some(
     options: &[(&'static str, String)],
     resume: bool,
 ) -> Vec<JobEvent> {
+    run_beyond(stage, options, resume, 0)
+}
+
+/// The same until more rows than these are committed, too.
+fn run_beyond(
+    stage: &SharedStage,
+    options: &[(&'static str, String)],
+    resume: bool,
+    committed: usize,
+) -> Vec<JobEvent> {
     let texts: Vec<(&str, &str)> = options
         .iter()
         .map(|(key, value)| (*key, value.as_str()))
@@ -471,7 +481,8 @@ fn run_some(
     };
     let (job, events) = listen(job.unwrap());
     let cancel = job.cancel_flag();
-    job.run(&mut |_, progress| cancel.store(progress.checkpoints >= 4, Ordering::SeqCst))
+    let is_enough = |checkpoints| checkpoints >= 4 && stage.committed().len() > committed;
+    job.run(&mut |_, progress| cancel.store(is_enough(progress.checkpoints), Ordering::SeqCst))
         .unwrap();
     let events = events.lock().unwrap();
     events.clone()
@@ -570,7 +581,7 @@ fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used_and_each_row_is_w
                 path(directory.path(), "checkpoints"),
             ));
         }
-        let events = run_some(&stage, &options, !named_by_hand);
+        let events = run_beyond(&stage, &options, !named_by_hand, committed);
         let unreadable = events[0].to_string();
         assert!(
             unreadable.contains(&format!("checkpoint {} cannot be restored", complete[1]))
