@@ -89,6 +89,8 @@ pub struct CheckpointStorage {
     suspect: BTreeMap<u64, BTreeSet<String>>,
     /// Directories in which files may lie that nobody names.
     unclean: BTreeSet<u64>,
+    /// What half-written checkpoints have left.
+    remains: Remains,
     last: CheckpointId,
     /// A checkpoint of another directory, or a savepoint, that the job has taken over.
     elsewhere: Option<Arc<dyn SnapshotReader>>,
@@ -96,6 +98,13 @@ pub struct CheckpointStorage {
     sets: u64,
     merging: bool,
     warnings: Vec<String>,
+}
+
+/// Files and directories that were there before and that no manifest names.
+#[derive(Default)]
+struct Remains {
+    files: Vec<String>,
+    directories: Vec<u64>,
 }
 
 impl std::fmt::Debug for CheckpointStorage {
@@ -108,7 +117,8 @@ impl std::fmt::Debug for CheckpointStorage {
 }
 
 impl CheckpointStorage {
-    /// Storage in `blobs`. Looks at what is there, and removes what half-written checkpoints have left.
+    /// Storage in `blobs`. Looks at what is there, and changes nothing: what half-written checkpoints have left goes before the first one is written,
+    /// when the directory is this run's.
     pub fn open(
         blobs: &dyn BlobStore,
         options: StorageOptions,
@@ -123,6 +133,7 @@ impl CheckpointStorage {
             history: BTreeMap::new(),
             suspect: BTreeMap::new(),
             unclean: BTreeSet::new(),
+            remains: Remains::default(),
             last: CheckpointId(0),
             elsewhere: None,
             sets: 0,
@@ -203,6 +214,7 @@ impl CheckpointStorage {
         let checkpoint = contents.checkpoint;
         self.unclean.insert(checkpoint.0);
         self.last = self.last.max(checkpoint);
+        self.remove_remains(blobs);
         let written = self.write_files(blobs, contents).and_then(|set| {
             self.refuse_successor(blobs)?;
             let bytes = commit(blobs, checkpoint, &set.manifest, &set.files)?;
@@ -290,6 +302,7 @@ impl CheckpointStorage {
         if !matches!(owner.successor(blobs), Ok(None)) {
             return;
         }
+        self.remove_remains(blobs);
         self.operators.clear();
         self.remove_all_but(blobs, kept);
         self.clean(blobs);
@@ -499,16 +512,27 @@ impl CheckpointStorage {
             kept.insert(id.0, files);
         }
         if may_clean {
-            for (id, blobs_of) in found {
-                blobs.clear_unfinished(&format!("chk-{id}"))?;
-                for blob in blobs_of {
-                    if is_data_file(&blob.path) && !named.contains(&blob.path) {
-                        blobs.delete(&blob.path)?;
-                    }
-                }
-            }
+            self.remains.directories = found.keys().copied().collect();
+            let files = found.into_values().flatten().map(|blob| blob.path);
+            let unnamed = files.filter(|path| is_data_file(path) && !named.contains(path));
+            self.remains.files = unnamed.collect();
         }
         Ok(())
+    }
+
+    /// Removes them, once, unless another run has taken the directory: they may be what it writes just now. What cannot be removed stays.
+    fn remove_remains(&mut self, blobs: &dyn BlobStore) {
+        if !matches!(self.owner().successor(blobs), Ok(None)) {
+            return;
+        }
+        let remains = std::mem::take(&mut self.remains);
+        let directories = remains.directories.iter();
+        let cleared = directories.map(|id| blobs.clear_unfinished(&format!("chk-{id}")));
+        let removed = remains.files.iter().map(|file| blobs.delete(file));
+        let failed = cleared.chain(removed).filter_map(Result::err);
+        let warnings =
+            failed.map(|error| format!("a file of a half-written checkpoint stays: {error}"));
+        self.warnings.extend(warnings);
     }
 
     /// Whether a checkpoint is of this job, and of this run unless the job goes on from others that it has there.

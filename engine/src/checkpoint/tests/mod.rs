@@ -378,14 +378,11 @@ fn files_go_when_nobody_names_them_and_no_other_file_ever_does() {
             CheckpointId(3),
             "numbers are not given twice"
         );
-        assert!(
-            data_files(&*blobs)
-                .iter()
-                .all(|file| !file.contains("dead"))
-        );
         job.coordinator.count_from(storage.last());
         for _ in 0..40 {
             storage.write(&*blobs, &job.changed_checkpoint(20)).unwrap();
+            let is_dead = |file: &String| file.contains("dead");
+            assert!(!data_files(&*blobs).iter().any(is_dead));
             let mut named = std::collections::BTreeSet::new();
             for id in super::checkpoint_reader::complete_checkpoints(&*blobs).unwrap() {
                 let reader =
@@ -651,15 +648,38 @@ fn of_two_writers_of_one_checkpoint_the_second_is_fenced_off() {
     }
 }
 
+fn owner(run: &str) -> Owner {
+    Owner {
+        job: "job".to_string(),
+        run: run.to_string(),
+    }
+}
+
+#[test]
+fn what_another_run_is_writing_is_not_taken_for_the_rest_of_a_checkpoint() {
+    let blobs = memory_store();
+    let under_way = "chk-3/data-other-1-0".to_string();
+    let half = Bytes::from_static(b"half");
+    blobs.put(&under_way, half).unwrap();
+    owner("other").take(&*blobs).unwrap();
+    let mut storage = open(&*blobs, true, 1);
+    let mut job = Job::new(9);
+    job.coordinator.count_from(storage.last());
+    let contents = job.changed_checkpoint(10);
+    storage.write(&*blobs, &contents).unwrap_err();
+    storage.discard(&*blobs, 0);
+    assert_eq!(data_files(&*blobs), [under_way.clone()]);
+    owner("run").take(&*blobs).unwrap();
+    storage.write(&*blobs, &contents).unwrap();
+    assert!(!data_files(&*blobs).contains(&under_way));
+    job.check(&latest(&blobs).unwrap().unwrap());
+}
+
 #[test]
 fn a_run_whose_directory_another_has_taken_completes_no_checkpoint_and_removes_none() {
     let blobs = memory_store();
     let mut job = Job::new(8);
     let mut storage = open(&*blobs, true, 1);
-    let owner = |run: &str| Owner {
-        job: "job".to_string(),
-        run: run.to_string(),
-    };
     owner("run").take(&*blobs).unwrap();
     storage.write(&*blobs, &job.changed_checkpoint(10)).unwrap();
     let files = data_files(&*blobs);
