@@ -14,12 +14,12 @@ use crate::types::EventTime;
 pub struct JobMetrics {
     operators: Vec<(String, Arc<OperatorMetrics>)>,
     sources: Vec<Arc<SourceMetrics>>,
-    checkpoints: CheckpointMetrics,
+    checkpoints: Arc<CheckpointMetrics>,
     warnings: Mutex<Vec<String>>,
     status: Option<Arc<JobStatus>>,
 }
 
-/// The counters of a job's checkpoints.
+/// The counters of a job's checkpoints, over all its attempts.
 #[derive(Debug, Default)]
 pub struct CheckpointMetrics {
     /// `numberOfCompletedCheckpoints`.
@@ -139,8 +139,9 @@ impl JobMetrics {
         warnings.push(warning);
     }
 
-    /// Counts for an attempt of this job.
+    /// Counts for an attempt of this job: its checkpoints go on counting.
     pub(super) fn watch(&mut self, status: Arc<JobStatus>) {
+        self.checkpoints = status.checkpoints().clone();
         self.status = Some(status);
     }
 
@@ -257,6 +258,8 @@ fn percentiles(name: &str, mut nanos: Vec<u64>) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::clock::ManualClock;
+    use crate::runtime::status::JobId;
 
     #[test]
     fn percentiles_are_values_that_so_many_do_not_exceed() {
@@ -283,5 +286,22 @@ mod tests {
         assert_eq!(report["checkpointDurationMs.max"], 30.0);
         assert_eq!(report["checkpointSyncDurationMs.count"], 2.0);
         assert_eq!(report["checkpointSyncDurationMs.max"], 2.0);
+    }
+
+    #[test]
+    fn checkpoints_count_over_attempts_rows_do_not() {
+        let clock = Arc::new(ManualClock::default());
+        let status = Arc::new(JobStatus::new(JobId(1), "job", clock));
+        let reports = [1.0, 2.0].map(|attempt| {
+            let mut metrics = JobMetrics::default();
+            metrics.operator("a").records_in.store(5, Ordering::Relaxed);
+            metrics.watch(status.clone());
+            metrics.count_checkpoint();
+            (attempt, metrics.report())
+        });
+        for (attempt, report) in reports {
+            assert_eq!(report["numberOfCompletedCheckpoints"], attempt);
+            assert_eq!(report["numRecordsIn"], 5.0);
+        }
     }
 }

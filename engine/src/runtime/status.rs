@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
+use super::metrics::CheckpointMetrics;
 use crate::stream::CheckpointId;
 use crate::types::ProcessingTime;
 
@@ -82,6 +83,7 @@ pub struct JobStatus {
     id: JobId,
     name: String,
     clock: Arc<dyn Clock>,
+    checkpoints: Arc<CheckpointMetrics>,
     inner: Mutex<Inner>,
 }
 
@@ -101,6 +103,7 @@ impl JobStatus {
             id,
             name: name.to_string(),
             clock,
+            checkpoints: Arc::default(),
             inner: Mutex::new(Inner {
                 state: JobState::Running,
                 since,
@@ -113,6 +116,11 @@ impl JobStatus {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counters of its checkpoints, of all attempts.
+    pub(super) fn checkpoints(&self) -> &Arc<CheckpointMetrics> {
+        &self.checkpoints
     }
 
     /// The job's id.

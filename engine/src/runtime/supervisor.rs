@@ -241,7 +241,7 @@ impl Supervisor {
     }
 
     /// Runs the job to its end, over as many attempts as the restart strategy allows. `progress` is called about ten times a
-    /// second from the calling thread; its numbers begin anew with each attempt.
+    /// second from the calling thread; its numbers begin anew with each attempt, but for the checkpoints.
     pub fn run(self, progress: &mut dyn FnMut(&JobMetrics, Progress)) -> Result<JobOutcome> {
         let Supervisor {
             graph,
