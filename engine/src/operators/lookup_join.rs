@@ -31,6 +31,8 @@ pub struct LookupJoinSpec {
     pub condition: Option<CompiledExpression>,
     /// Left columns, then the table's.
     pub output: Schema,
+    /// How many of them are left ones.
+    pub left_columns: usize,
 }
 
 /// One value of a key.

@@ -10,7 +10,7 @@ use arrow::array::{
     ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt32Array,
 };
 use arrow::compute;
-use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
 use super::keyed_rows::SNAPSHOT_ROWS;
 use super::rank::SortOrder;
@@ -66,6 +66,13 @@ enum Leaving {
 }
 
 impl TemporalSortOperator {
+    /// The columns of a snapshot: the time, then those of the rows.
+    fn snapshot_schema(&self) -> SchemaRef {
+        let mut fields = vec![Arc::new(Field::new("time", DataType::Int64, false))];
+        fields.extend(self.rows.schema().fields().iter().cloned());
+        Arc::new(ArrowSchema::new(fields))
+    }
+
     /// An operator as `spec` says.
     pub fn new(spec: TemporalSortSpec) -> Result<Self> {
         Ok(TemporalSortOperator {
@@ -251,17 +258,18 @@ impl Operator for TemporalSortOperator {
         for held in held.chunks(SNAPSHOT_ROWS) {
             let (times, ids): (Vec<i64>, Vec<u32>) = held.iter().copied().unzip();
             let rows = self.rows.gather(&ids)?;
-            let mut fields = vec![Arc::new(Field::new("time", DataType::Int64, false))];
-            fields.extend(rows.schema_ref().fields().iter().cloned());
             let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(times))];
             columns.extend_from_slice(rows.columns());
-            let schema = Arc::new(ArrowSchema::new(fields));
-            batches.push(RecordBatch::try_new(schema, columns)?);
+            batches.push(RecordBatch::try_new(self.snapshot_schema(), columns)?);
         }
         let mut snapshot = StateSnapshot::default();
         snapshot.insert_operator(ROWS, batches);
         snapshot.insert_json(LAST, &self.last)?;
         Ok(snapshot)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![(ROWS.to_string(), self.snapshot_schema())]
     }
 
     fn restore_state(&mut self, _ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

@@ -136,6 +136,11 @@ impl WindowBuffer {
         self.rows.append(window_end, rows, hashes)
     }
 
+    /// The columns of a snapshot.
+    pub(super) fn snapshot_schema(&self) -> SchemaRef {
+        self.rows.snapshot_schema()
+    }
+
     /// All rows, for a snapshot.
     pub(super) fn snapshot(&self) -> Result<Vec<RecordBatch>> {
         self.rows.snapshot()

@@ -485,6 +485,13 @@ impl Operator for WindowJoinOperator {
         self.snapshot_keyed(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let tables = STATES.into_iter().zip(&self.buffers);
+        tables
+            .map(|(name, buffer)| (name.to_string(), buffer.snapshot_schema()))
+            .collect()
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.load_keyed(ctx, &snapshot)
     }

@@ -166,6 +166,10 @@ impl<R: ReduceWindow> Operator for WindowReduceOperator<R> {
         self.snapshot_keyed(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![(STATE.to_string(), self.buffer.snapshot_schema())]
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.load_keyed(ctx, &snapshot)
     }

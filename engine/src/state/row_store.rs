@@ -209,7 +209,8 @@ impl RowStore {
         Ok(())
     }
 
-    fn snapshot_schema(&self) -> SchemaRef {
+    /// The columns of a snapshot.
+    pub fn snapshot_schema(&self) -> SchemaRef {
         let mut fields = vec![
             Arc::new(Field::new(KEY_HASH_COLUMN, DataType::UInt64, false)),
             Arc::new(Field::new("namespace", DataType::Int64, false)),

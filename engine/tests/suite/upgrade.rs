@@ -238,3 +238,141 @@ fn explain_upgrade_says_what_it_needs() {
     let error = error_of(environment.execute("EXPLAIN UPGRADE FROM x SELECT 1")).to_string();
     assert!(error.contains("path in quotes"), "{error}");
 }
+
+/// A table of 400 rows with these columns, whose watermark stays a second and a half behind.
+fn events(name: &str, columns: [&str; 3]) -> String {
+    let columns = columns.map(|column| format!("{column} BIGINT")).join(", ");
+    let fields = [("k", 1), ("a", 1_001), ("b", 1_000_001)].map(|(field, first)| {
+        let last = first + 399;
+        format!("'fields.{field}.kind' = 'sequence', 'fields.{field}.start' = '{first}', 'fields.{field}.end' = '{last}'")
+    });
+    format!(
+        "CREATE TABLE {name} ({columns}, ts AS TO_TIMESTAMP_LTZ(k * 10, 3), WATERMARK FOR ts AS ts - INTERVAL '1.5' SECOND) WITH \
+         ('connector' = 'datagen', 'number-of-rows' = '400', 'rows-per-second' = '100', {})",
+        fields.join(", ")
+    )
+}
+
+const VERSIONS: &str = "CREATE VIEW v AS SELECT k, b, ts FROM \
+    (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM r) WHERE n = 1";
+
+/// Runs a query over `l` and `r`, whose columns stand in this order, up to a time. Gives the stepper and what it has given.
+fn run_events(
+    columns: [&str; 3],
+    sql: &str,
+    from: Option<&str>,
+    (from_ms, to_ms): (i64, i64),
+) -> Result<(PreparedJob, Run)> {
+    let mut environment = TableEnvironment::default();
+    for table in ["l", "r"] {
+        environment.execute(&events(table, columns))?;
+    }
+    environment.execute(VERSIONS)?;
+    let ExecutionResult::Job(job) = environment.execute(sql)? else {
+        panic!("{sql} is a job");
+    };
+    let snapshot = from.map(read);
+    let mut run = Run::start(&job, from_ms, snapshot.as_ref())?;
+    run.stepper.advance_processing_time(to_ms)?;
+    Ok((job, run))
+}
+
+/// Queries whose operators keep rows with all that is carried along; `{}` are columns of `l`.
+const CARRYING: [(&str, &str); 9] = [
+    (
+        "Deduplicate",
+        "SELECT k, {} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS n FROM l) WHERE n = 1",
+    ),
+    (
+        "IntervalJoin",
+        "SELECT l.k, {}, r.b FROM l JOIN r ON l.k = r.k - 50 AND l.ts BETWEEN r.ts - INTERVAL '1' SECOND AND r.ts + INTERVAL '1' SECOND",
+    ),
+    (
+        "TemporalJoin",
+        "SELECT l.k, {}, v.b FROM l JOIN v FOR SYSTEM_TIME AS OF l.ts ON l.k = v.k",
+    ),
+    (
+        "WindowJoin",
+        "SELECT l.k, {}, r.b FROM (SELECT * FROM TABLE(TUMBLE(TABLE l, DESCRIPTOR(ts), INTERVAL '1' SECOND))) l JOIN \
+         (SELECT * FROM TABLE(TUMBLE(TABLE r, DESCRIPTOR(ts), INTERVAL '1' SECOND))) r \
+         ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end",
+    ),
+    (
+        "WindowRank",
+        "SELECT k, {} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY k) AS n \
+         FROM TABLE(TUMBLE(TABLE l, DESCRIPTOR(ts), INTERVAL '1' SECOND))) WHERE n <= 50",
+    ),
+    (
+        "OverAggregate",
+        "SELECT k, {}, COUNT(*) OVER (PARTITION BY k ORDER BY ts) FROM l",
+    ),
+    ("TemporalSort", "SELECT k, {} FROM l ORDER BY ts"),
+    (
+        "SESSION",
+        "SELECT k, {} FROM TABLE(SESSION(TABLE l PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' SECOND))",
+    ),
+    (
+        "Match",
+        "SELECT k, x, x FROM l MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts MEASURES LAST(X.b) AS x \
+         ONE ROW PER MATCH PATTERN (X) DEFINE X AS X.{} > 0)",
+    ),
+];
+
+#[test]
+fn what_is_carried_along_is_found_by_name_wherever_it_stands() {
+    for (operator, query) in CARRYING {
+        let sql = query.replace("{}", if operator == "Match" { "a" } else { "a, b" });
+        let sql = match query.contains("l.k, {}") {
+            true => query.replace("{}", "l.a, l.b"),
+            false => sql,
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let (job, mut run) = run_events(["k", "a", "b"], &sql, None, (0, 2_000)).unwrap();
+        let snapshot = run.stepper.checkpoint().unwrap().unwrap();
+        let target = directory.path().to_str().unwrap();
+        let path = savepoint::write(&snapshot, MAX_PARALLELISM, &facts(&job).facts, target);
+        let path = path.unwrap();
+        let before = run.results();
+        let given = |run: &Run| {
+            let mut all = before.clone();
+            all.extend(run.results());
+            all
+        };
+        let (_, rest) = run_events(["b", "k", "a"], &sql, Some(&path), (2_000, 12_000))
+            .unwrap_or_else(|error| panic!("{operator}: {error}"));
+        let (_, whole) = run_events(["k", "a", "b"], &sql, None, (0, 12_000)).unwrap();
+        assert!(
+            before.len() < 200,
+            "{operator}: rows wait: {}",
+            before.len()
+        );
+        assert_eq!(given(&rest), whole.results(), "{operator}");
+        // What was not carried along is not there.
+        if ["Match", "TemporalJoin"].contains(&operator) {
+            continue;
+        }
+        let narrow = query.replace(
+            "{}",
+            if query.contains("l.k, {}") {
+                "l.a"
+            } else {
+                "a"
+            },
+        );
+        let other = query.replace(
+            "{}",
+            if query.contains("l.k, {}") {
+                "l.b"
+            } else {
+                "b"
+            },
+        );
+        let (job, mut run) = run_events(["k", "a", "b"], &narrow, None, (0, 2_000)).unwrap();
+        let snapshot = run.stepper.checkpoint().unwrap().unwrap();
+        let path = savepoint::write(&snapshot, MAX_PARALLELISM, &facts(&job).facts, target);
+        let path = path.unwrap();
+        let restored = run_events(["k", "a", "b"], &other, Some(&path), (2_000, 12_000));
+        let error = error_of(restored.map(|_| ())).to_string();
+        assert!(error.contains("under another name"), "{operator}: {error}");
+    }
+}

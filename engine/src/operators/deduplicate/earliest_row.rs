@@ -12,12 +12,12 @@ use arrow::array::{
     AsArray, BooleanArray, Int64Array, RecordBatch, TimestampMillisecondArray, UInt64Array,
 };
 use arrow::compute;
-use arrow::datatypes::{Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
 
 use super::{DeduplicateSpec, ROWS};
 use crate::error::{Error, Result};
 use crate::operators::expiry::Sweep;
-use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{SNAPSHOT_ROWS, keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::keyed_state::{DueTime, EXPIRY_COLUMN, KeySet, KeyedState};
 use crate::operators::partition_table::{PartitionTable, at};
 use crate::operators::{Context, Flow, InputIndex, LateRows, Operator, Output, RESTORE_PIECES};
@@ -30,6 +30,8 @@ use crate::watermark::watermark_millis;
 const GIVEN: &str = "given";
 /// The column of a snapshot that says by which watermark a row goes out.
 const FIRES_AT: &str = "fires_at";
+/// The column that says how many rows had come before it.
+const ARRIVAL: &str = "arrival";
 /// About how many rows a batch of the output has.
 const OUTPUT_ROWS: usize = 8192;
 /// No row.
@@ -305,7 +307,7 @@ impl DeduplicateEarliestRowOperator {
             at(self.keys.hashes(), keys),
             &[
                 (FIRES_AT, Arc::new(fires_at)),
-                ("arrival", Arc::new(arrivals)),
+                (ARRIVAL, Arc::new(arrivals)),
             ],
             &self.rows.gather(&at(&self.waiting, keys))?,
         )
@@ -399,6 +401,11 @@ impl Operator for DeduplicateEarliestRowOperator {
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         self.snapshot_keyed(ctx)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let notes = [(FIRES_AT, DataType::Int64), (ARRIVAL, DataType::UInt64)];
+        vec![(ROWS.to_string(), keyed_schema(&notes, self.rows.schema()))]
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

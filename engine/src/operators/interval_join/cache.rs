@@ -4,12 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
-use arrow::datatypes::{Int64Type, SchemaRef};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use crate::error::Result;
-use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::row_timers::RowTimers;
 use crate::state::{RowSlab, keep_at};
+
+/// The columns of a snapshot before those of the rows.
+const TIME: &str = "time";
+const PAIRED: &str = "paired";
 
 /// Rows by key and time.
 pub(super) struct RowCache {
@@ -222,14 +226,20 @@ impl RowCache {
         self.table(&ids, hashes)
     }
 
+    /// The columns of a snapshot.
+    pub(super) fn snapshot_schema(&self) -> SchemaRef {
+        let notes = [(TIME, DataType::Int64), (PAIRED, DataType::Boolean)];
+        keyed_schema(&notes, self.rows.schema())
+    }
+
     /// The hash of the key, the time, whether paired, then the columns.
     fn table(&self, ids: &[u32], hashes: &[u64]) -> Result<RecordBatch> {
         let facts = || ids.iter().map(|id| self.facts[*id as usize]);
         let times = Int64Array::from_iter_values(facts().map(|facts| facts.time));
         let paired: Vec<bool> = facts().map(|facts| facts.paired).collect();
         let notes: [(&str, ArrayRef); 2] = [
-            ("time", Arc::new(times)),
-            ("paired", Arc::new(BooleanArray::from(paired))),
+            (TIME, Arc::new(times)),
+            (PAIRED, Arc::new(BooleanArray::from(paired))),
         ];
         let hashes = facts().map(|facts| hashes[facts.key as usize]).collect();
         keyed_batch(hashes, &notes, &self.rows.gather(ids)?)

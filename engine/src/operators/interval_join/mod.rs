@@ -574,6 +574,13 @@ impl Operator for IntervalJoinOperator {
         self.snapshot_keyed(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let tables = STATES.into_iter().zip(&self.caches);
+        tables
+            .map(|(name, cache)| (name.to_string(), cache.snapshot_schema()))
+            .collect()
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.watermarks.restore(ctx.watermark());
         self.fired = ctx.watermark();

@@ -9,11 +9,11 @@ use arrow::array::{
 };
 use arrow::compute;
 use arrow::datatypes::{
-    DataType, Field, Int64Type, Schema as ArrowSchema, UInt8Type, UInt32Type, UInt64Type,
+    DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef, UInt8Type, UInt32Type, UInt64Type,
 };
 
 use super::queue::{Entry, Group, Queue, Stage};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::operators::Context;
 use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, WatermarkStep};
@@ -103,12 +103,19 @@ fn written(
     Ok(RecordBatch::try_new(schema, columns)?)
 }
 
-/// Takes up what [`snapshot`] has frozen. A watermark that the context has come to stands behind all rows.
-pub(super) fn restore(queue: &mut Queue, ctx: &Context, snapshot: &StateSnapshot) -> Result<()> {
+/// Takes up what [`snapshot`] has frozen, of a plan whose rows may have had other columns: those that ask and those that are joined have
+/// the columns of `tables` now. A watermark that the context has come to stands behind all rows.
+pub(super) fn restore(
+    queue: &mut Queue,
+    ctx: &Context,
+    snapshot: &StateSnapshot,
+    tables: &[SchemaRef; 2],
+) -> Result<()> {
     let mut groups = Vec::new();
-    for (name, is_joined) in [(ASKING, false), (JOINED, true)] {
+    for ((name, is_joined), columns) in [(ASKING, false), (JOINED, true)].into_iter().zip(tables) {
         for batch in snapshot.batches(name) {
-            read(batch, is_joined, ctx, &mut groups)?;
+            let batch = with_columns(batch, columns)?;
+            read(&batch, is_joined, ctx, &mut groups)?;
         }
     }
     groups.sort_by_key(|(place, _)| *place);
@@ -125,6 +132,29 @@ pub(super) fn restore(queue: &mut Queue, ctx: &Context, snapshot: &StateSnapshot
         queue.push_watermark(ctx.watermark());
     }
     Ok(())
+}
+
+/// The notes of a table, then these columns, found by name; of several with one name, in order.
+fn with_columns(table: &RecordBatch, columns: &SchemaRef) -> Result<RecordBatch> {
+    let saved = table.schema();
+    let mut left: Vec<usize> = (NOTES.len()..table.num_columns()).collect();
+    let mut order: Vec<usize> = (0..NOTES.len()).collect();
+    for field in columns.fields() {
+        let is_it = |index: &usize| {
+            let saved = saved.field(*index);
+            saved.name() == field.name() && saved.data_type() == field.data_type()
+        };
+        let Some(at) = left.iter().position(is_it) else {
+            return Err(Error::user(format!(
+                "a lookup join was saved with rows that wait for an answer, and these have no column {} of the type {}",
+                field.name(),
+                field.data_type()
+            ))
+            .hint("restore with the statements that wrote it, and stop that job with --drain before the query is changed"));
+        };
+        order.push(left.remove(at));
+    }
+    Ok(table.project(&order)?)
 }
 
 type Placed = ((u32, u64), Group);

@@ -423,7 +423,8 @@ impl Operator for QueuedLookupJoinOperator {
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        queue_state::restore(&mut self.queue, ctx, &snapshot)?;
+        let tables = [self.joiner.left(), self.joiner.output().clone()];
+        queue_state::restore(&mut self.queue, ctx, &snapshot, &tables)?;
         self.wake = (!self.queue.is_empty()).then_some(ProcessingTime(i64::MIN));
         Ok(())
     }

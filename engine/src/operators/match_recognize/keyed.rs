@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, UInt64Array};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
 use super::matcher::{KeyMatcher, Partial, Row};
 use super::{CLEAN_UP_GROUPS, MatchOperator, timeout};
 use crate::error::{Error, Result};
-use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::keyed_state::distinct;
 use crate::operators::{Context, DueTime, InputIndex, KeySet, KeyedState};
 use crate::state::{GroupTable, Groups, KEY_HASH_COLUMN, RowSlab, StateSnapshot, key_hashes_of};
@@ -17,6 +17,8 @@ use crate::watermark::event_time_millis;
 const WAITING: &str = "waiting";
 const ROWS: &str = "rows";
 const MATCHES: &str = "matches";
+/// The column of a table of rows before those of the rows.
+const TIME: &str = "time";
 
 impl KeyedState for MatchOperator {
     fn key_columns(&self, _: InputIndex) -> &[usize] {
@@ -159,11 +161,20 @@ impl MatchOperator {
         self.keys.hashes()[group as usize]
     }
 
+    /// The tables that hold rows.
+    pub(super) fn row_tables(&self) -> Vec<(String, SchemaRef)> {
+        let schema = keyed_schema(&[(TIME, DataType::Int64)], self.rows.schema());
+        let names = [WAITING, ROWS].into_iter();
+        names
+            .map(|name| (name.to_string(), schema.clone()))
+            .collect()
+    }
+
     /// Rows of groups with their times: the hash of the key, the time, then the input's columns, which hold the key.
     fn table(&self, of: &[(u32, i64)], rows: &RecordBatch) -> Result<RecordBatch> {
         let hashes = of.iter().map(|(group, _)| self.hash(*group)).collect();
         let times = Int64Array::from_iter_values(of.iter().map(|(_, time)| *time));
-        keyed_batch(hashes, &[("time", Arc::new(times))], rows)
+        keyed_batch(hashes, &[(TIME, Arc::new(times))], rows)
     }
 
     /// The hash of the key, the key, then how far its matches are, as text.

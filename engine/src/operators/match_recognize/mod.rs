@@ -466,6 +466,10 @@ impl Operator for MatchOperator {
         self.snapshot_keyed(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        self.row_tables()
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.load_keyed(ctx, &snapshot)
     }

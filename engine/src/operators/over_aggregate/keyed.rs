@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema as ArrowSchema, SchemaRef};
 
 use super::frames::{FrameRow, Frames, Place};
 use super::{OverAggregateOperator, OverFrame, functions, new_keys};
@@ -19,6 +19,11 @@ const KEYS: &str = "keys";
 const PLANS: &str = "plans";
 const WAITING: &str = "waiting";
 const FRAMES: &str = "frames";
+
+/// What a column of the key is called in a table.
+fn key_name(index: usize) -> String {
+    format!("key{index}")
+}
 
 impl KeyedState for OverAggregateOperator {
     fn key_columns(&self, _: InputIndex) -> &[usize] {
@@ -147,7 +152,7 @@ impl OverAggregateOperator {
         let groups = Groups::Ids(groups);
         let hashes = groups.gather(self.keys.table.hashes());
         let keys = self.keys.table.keys(&groups)?;
-        let names = (0..keys.len()).map(|index| format!("key{index}"));
+        let names = (0..keys.len()).map(key_name);
         let named = names.zip(keys).chain(
             columns
                 .into_iter()
@@ -163,6 +168,24 @@ impl OverAggregateOperator {
             Arc::new(ArrowSchema::new(fields)),
             arrays,
         )?)
+    }
+
+    /// The table of rows that wait, which holds what the plan carries along.
+    pub(super) fn waiting_rows_table(&self) -> (String, SchemaRef) {
+        let input = self.spec.input.to_arrow();
+        let key = self.spec.partition_by.iter().enumerate();
+        let key = key.map(|(index, column)| {
+            Field::new(
+                key_name(index),
+                input.field(*column).data_type().clone(),
+                true,
+            )
+        });
+        let rows = input.fields().iter();
+        let rows = rows.map(|field| Field::new(field.name(), field.data_type().clone(), true));
+        let hash = Field::new(KEY_HASH_COLUMN, DataType::UInt64, false);
+        let fields: Vec<Field> = [hash].into_iter().chain(key).chain(rows).collect();
+        (WAITING.to_string(), Arc::new(ArrowSchema::new(fields)))
     }
 
     /// The groups of the rows of such a table.

@@ -491,6 +491,10 @@ impl Operator for OverAggregateOperator {
         self.snapshot_keyed(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![self.waiting_rows_table()]
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.load_keyed(ctx, &snapshot)
     }

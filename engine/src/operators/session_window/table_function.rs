@@ -351,6 +351,11 @@ impl Operator for SessionWindowTableFunctionOperator {
         self.snapshot_keyed(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        let schema = Arc::new(snapshot_schema(&self.input_schema));
+        vec![(TABLE.to_string(), schema)]
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.load_keyed(ctx, &snapshot)
     }

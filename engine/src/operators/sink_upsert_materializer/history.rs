@@ -9,11 +9,14 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt8Type};
 
 use crate::error::Result;
-use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::{EXPIRY_COLUMN, KeySet};
 use crate::state::{GroupTable, RowSlab, TimeToLive, key_hashes_of};
 use crate::stream::KeyHashes;
 use crate::types::ProcessingTime;
+
+/// The column of a snapshot that holds [`LISTED`], [`SHOWN`] and [`UNDECIDED`].
+const MARKS: &str = "marks";
 
 /// No row.
 pub(super) const NONE: u32 = u32::MAX;
@@ -344,6 +347,12 @@ impl RowHistory {
         self.table(keys.into_iter(), now)
     }
 
+    /// The columns of a snapshot.
+    pub(super) fn snapshot_schema(&self) -> SchemaRef {
+        let notes = [(EXPIRY_COLUMN, DataType::Int64), (MARKS, DataType::UInt8)];
+        keyed_schema(&notes, self.slab.schema())
+    }
+
     /// The hash of the key, the expiry, whether listed, shown and undecided, then the columns. Rows of a key keep their order. A key about
     /// which something is to be decided has a row, though it may be one that was taken back.
     fn table(
@@ -370,7 +379,7 @@ impl RowHistory {
         }
         let notes: [(&str, ArrayRef); 2] = [
             (EXPIRY_COLUMN, Arc::new(Int64Array::from(expiries))),
-            ("marks", Arc::new(UInt8Array::from(marks))),
+            (MARKS, Arc::new(UInt8Array::from(marks))),
         ];
         Ok(vec![keyed_batch(hashes, &notes, &self.gather(&rows)?)?])
     }

@@ -7,7 +7,7 @@
 mod history;
 
 use arrow::array::{AsArray, RecordBatch, UInt32Array};
-use arrow::datatypes::{Int64Type, UInt8Type};
+use arrow::datatypes::{Int64Type, SchemaRef, UInt8Type};
 
 use super::keyed_state::distinct;
 use super::sink::row_text;
@@ -369,6 +369,10 @@ impl Operator for SinkUpsertMaterializerOperator {
 
     fn snapshot_state(&mut self, ctx: &mut Context, _: CheckpointId) -> Result<StateSnapshot> {
         self.snapshot_keyed(ctx)
+    }
+
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![(STATE.to_string(), self.rows.snapshot_schema())]
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {

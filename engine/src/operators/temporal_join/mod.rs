@@ -356,6 +356,13 @@ impl Operator for TemporalJoinOperator {
         self.snapshot_keyed(ctx)
     }
 
+    fn state_schema(&self) -> Vec<(String, SchemaRef)> {
+        vec![
+            (LEFT.to_string(), self.probes.snapshot_schema()),
+            (RIGHT.to_string(), self.versions.snapshot_schema()),
+        ]
+    }
+
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
         self.watermarks.restore(ctx.watermark());
         let told = self.told_waiting;

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt8Array};
-use arrow::datatypes::{SchemaRef, UInt8Type};
+use arrow::datatypes::{DataType, SchemaRef, UInt8Type};
 
 use crate::error::Result;
-use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::row_timers::RowTimers;
 use crate::operators::timed_side::{KeyNumbers, row_times};
 use crate::state::RowSlab;
 use crate::types::{EventTime, RowKind, RowKinds};
+
+/// The column of a snapshot before those of the rows.
+const KIND: &str = "kind";
 
 /// Left rows by time.
 pub(super) struct Probes {
@@ -157,16 +160,17 @@ impl Probes {
         ids
     }
 
+    /// The columns of a snapshot.
+    pub(super) fn snapshot_schema(&self) -> SchemaRef {
+        keyed_schema(&[(KIND, DataType::UInt8)], self.rows.schema())
+    }
+
     /// Rows as a table of a snapshot: the hash of the key, the kind, then the columns.
     pub(super) fn table(&self, ids: &[u32], hashes: &[u64]) -> Result<RecordBatch> {
         let kinds = ids.iter().map(|id| self.kind(*id) as u8);
         let kinds: ArrayRef = Arc::new(UInt8Array::from_iter_values(kinds));
         let hashes = ids.iter().map(|id| hashes[self.key(*id) as usize]);
-        keyed_batch(
-            hashes.collect(),
-            &[("kind", kinds)],
-            &self.rows.gather(ids)?,
-        )
+        keyed_batch(hashes.collect(), &[(KIND, kinds)], &self.rows.gather(ids)?)
     }
 
     /// The times of the rows of such a table.

@@ -5,13 +5,17 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
-use arrow::datatypes::{Int64Type, SchemaRef};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use crate::error::Result;
-use crate::operators::keyed_rows::{keyed_batch, unkeyed_batch};
+use crate::operators::keyed_rows::{keyed_batch, keyed_schema, unkeyed_batch};
 use crate::operators::timed_side::{KeyNumbers, row_times};
 use crate::state::{RowSlab, keep_at};
 use crate::types::{EventTime, RowKind, RowKinds};
+
+/// The columns of a snapshot before those of the rows.
+const UNTIL: &str = "until";
+const DELETES: &str = "deletes";
 
 /// In a snapshot: the last version of its key, which stays.
 const STAYS: i64 = i64::MAX;
@@ -176,6 +180,12 @@ impl Versions {
         self.rows.size_bytes() + lists + versions + prunings
     }
 
+    /// The columns of a snapshot.
+    pub(super) fn snapshot_schema(&self) -> SchemaRef {
+        let notes = [(UNTIL, DataType::Int64), (DELETES, DataType::Boolean)];
+        keyed_schema(&notes, self.rows.schema())
+    }
+
     /// The versions of keys as a table of a snapshot: the hash of the key, when the next version begins, whether it is a
     /// deletion, then the columns.
     pub(super) fn table(
@@ -195,8 +205,8 @@ impl Versions {
             }
         }
         let notes: [(&str, ArrayRef); 2] = [
-            ("until", Arc::new(Int64Array::from(until))),
-            ("deletes", Arc::new(BooleanArray::from(deletes))),
+            (UNTIL, Arc::new(Int64Array::from(until))),
+            (DELETES, Arc::new(BooleanArray::from(deletes))),
         ];
         keyed_batch(of_keys, &notes, &self.rows.gather(&ids)?)
     }

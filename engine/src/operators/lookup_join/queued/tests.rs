@@ -34,6 +34,7 @@ fn spec() -> LookupJoinSpec {
         keys: vec![LookupKeyValue::Column(1)],
         condition: None,
         output: left().join(&table().project(&[1])),
+        left_columns: left().fields.len(),
     }
 }
 
