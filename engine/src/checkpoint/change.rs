@@ -94,13 +94,18 @@ pub(super) struct Shares {
 }
 
 impl Shares {
+    /// How many spans there are.
+    pub(super) fn count(&self) -> usize {
+        self.starts.len() + 1
+    }
+
     /// The number of the span in which a hash lies.
     #[inline]
     pub(super) fn of(&self, hash: u64) -> usize {
         let upper = hash >> 32;
-        // Never too high, and hardly ever too low by more than one.
-        let offset = (upper - self.first) as u128;
-        let mut share = ((offset * self.scale as u128) >> 32) as usize;
+        // Never too high, and hardly ever too low by more than one. The product is below the number of spans times 2^32.
+        let offset = upper - self.first;
+        let mut share = ((offset * self.scale) >> 32) as usize;
         while self
             .starts
             .get(share)
@@ -224,12 +229,18 @@ impl Change {
 
     /// A span in which all keys lie that it has rows of, or that are gone.
     fn bounds_of_keys(&self) -> KeySpan {
-        let rows = self.tables.values().flatten().flat_map(key_hashes_of);
         let (mut first, mut last) = (u32::MAX, 0);
-        for hash in rows.chain(&self.gone) {
-            let upper = (hash >> 32) as u32;
-            (first, last) = (first.min(upper), last.max(upper));
-        }
+        let mut add = |hashes: &[u64]| {
+            if let (Some(least), Some(most)) = (hashes.iter().min(), hashes.iter().max()) {
+                first = first.min((least >> 32) as u32);
+                last = last.max((most >> 32) as u32);
+            }
+        };
+        self.tables
+            .values()
+            .flatten()
+            .for_each(|batch| add(key_hashes_of(batch)));
+        add(&self.gone);
         match first <= last {
             true => KeySpan { first, last },
             false => KeySpan::ALL,

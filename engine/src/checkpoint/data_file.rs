@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 pub(super) struct FileSizes {
     /// A file ends with the piece that reaches this.
     pub(super) file_bytes: usize,
-    /// A part is handed to the store at this size.
+    /// A part is handed to the store at this size; earlier, where the store takes smaller ones as gladly.
     pub(super) part_bytes: usize,
     /// What of a segment becomes one bucket.
     pub(super) bucket_bytes: usize,
@@ -37,6 +37,9 @@ impl Default for FileSizes {
         }
     }
 }
+
+/// What is still near the processor when it is copied again: half of a small second-level cache.
+const NEAR_BYTES: usize = 512 << 10;
 
 /// Writes pieces to files `<prefix>-0`, `<prefix>-1`, ….
 pub(super) struct DataWriter<'a> {
@@ -135,7 +138,10 @@ impl<'a> DataWriter<'a> {
     }
 
     fn part_bytes(&self) -> usize {
-        self.sizes.part_bytes.max(self.blobs.least_part_bytes())
+        match self.blobs.least_part_bytes() {
+            0 => self.sizes.part_bytes.min(NEAR_BYTES),
+            least => self.sizes.part_bytes.max(least),
+        }
     }
 
     /// Adds bytes to the buffer. A buffer that has outgrown small files gets the room of a part at once.

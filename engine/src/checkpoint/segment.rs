@@ -37,11 +37,14 @@ pub(super) fn write_change(
         return Ok(segment.finish());
     }
     let shares = bounds.shares(count);
+    let tables = change.tables.iter();
+    let deals = tables.map(|(name, batches)| Ok((name, batches, Deal::new(batches, &shares)?)));
+    let deals = deals.collect::<Result<Vec<_>>>()?;
     for first in (0..count).step_by(DEALT_BUCKETS) {
         let buckets = first..count.min(first + DEALT_BUCKETS);
-        let dealt = change.tables.iter().map(|(name, batches)| {
-            let dealt = Dealt::new(batches, &shares, buckets.clone())?;
-            Ok((name, dealt))
+        let dealt = deals.iter().map(|(name, batches, deal)| {
+            let dealt = deal.rows_of(batches, buckets.clone())?;
+            Ok((*name, dealt))
         });
         let dealt: Vec<(&String, Dealt)> = dealt.collect::<Result<_>>()?;
         for index in buckets {
@@ -77,64 +80,98 @@ const DEALT_BUCKETS: usize = 8;
 /// How many buckets' worth of rows are merged at once: about as many become one, for later segments replace most rows.
 const MERGED_BUCKETS: usize = 3;
 
+/// Which rows of a table go into which bucket.
+struct Deal {
+    pieces: Vec<DealtOrder>,
+}
+
+/// The rows of a piece in the order of their buckets.
+struct DealtOrder {
+    order: UInt32Array,
+    /// Where each bucket begins, and where the last one ends.
+    starts: Vec<u32>,
+}
+
 /// The rows of a table that go into some buckets.
 struct Dealt {
     buckets: Range<usize>,
-    pieces: Vec<DealtPiece>,
+    /// Rows in the order of their buckets, and where each bucket begins.
+    pieces: Vec<(RecordBatch, Vec<usize>)>,
 }
 
-/// Some rows in the order of their buckets.
-struct DealtPiece {
-    rows: RecordBatch,
-    /// Where each bucket begins, and where the last one ends.
-    starts: Vec<usize>,
-}
-
-impl Dealt {
-    fn new(batches: &[RecordBatch], shares: &Shares, buckets: Range<usize>) -> Result<Self> {
+impl Deal {
+    fn new(batches: &[RecordBatch], shares: &Shares) -> Result<Self> {
         let mut pieces = Vec::new();
-        for_each_piece(batches, &mut |batch| {
-            let piece = DealtPiece::new(batch, shares, &buckets)?;
-            pieces.extend((piece.rows.num_rows() > 0).then_some(piece));
+        for_each_piece(batches, &mut |piece| {
+            pieces.push(DealtOrder::new(key_hashes_of(piece), shares));
+            Ok(())
+        })?;
+        Ok(Deal { pieces })
+    }
+
+    /// The rows of these buckets, of the same batches.
+    fn rows_of(&self, batches: &[RecordBatch], buckets: Range<usize>) -> Result<Dealt> {
+        let mut orders = self.pieces.iter();
+        let mut pieces = Vec::new();
+        for_each_piece(batches, &mut |piece| {
+            let order = orders.next().ok_or_else(|| {
+                Error::internal("a change was dealt to buckets with fewer rows than it has")
+            })?;
+            pieces.extend(order.rows_of(piece, &buckets)?);
             Ok(())
         })?;
         Ok(Dealt { buckets, pieces })
     }
+}
 
-    fn bucket(&self, index: usize) -> Vec<RecordBatch> {
-        let index = index - self.buckets.start;
-        let of_piece = |piece: &DealtPiece| {
-            let (start, end) = (piece.starts[index], piece.starts[index + 1]);
-            (start < end).then(|| piece.rows.slice(start, end - start))
-        };
-        self.pieces.iter().filter_map(of_piece).collect()
+impl DealtOrder {
+    /// A counting sort: no row depends on how the one before it was dealt.
+    fn new(hashes: &[u64], shares: &Shares) -> Self {
+        let places: Vec<u32> = hashes.iter().map(|hash| shares.of(*hash) as u32).collect();
+        let mut starts = vec![0u32; shares.count() + 1];
+        for place in &places {
+            starts[*place as usize + 1] += 1;
+        }
+        for bucket in 1..starts.len() {
+            starts[bucket] += starts[bucket - 1];
+        }
+        let mut next = starts.clone();
+        let mut order = vec![0u32; places.len()];
+        for (row, place) in places.into_iter().enumerate() {
+            let next = &mut next[place as usize];
+            order[*next as usize] = row as u32;
+            *next += 1;
+        }
+        DealtOrder {
+            order: UInt32Array::from(order),
+            starts,
+        }
+    }
+
+    fn rows_of(
+        &self,
+        piece: &RecordBatch,
+        buckets: &Range<usize>,
+    ) -> Result<Option<(RecordBatch, Vec<usize>)>> {
+        let starts = &self.starts[buckets.start..=buckets.end];
+        let (first, last) = (starts[0], starts[starts.len() - 1]);
+        if first == last {
+            return Ok(None);
+        }
+        let order = self.order.slice(first as usize, (last - first) as usize);
+        let starts = starts.iter().map(|start| (start - first) as usize);
+        Ok(Some((take_record_batch(piece, &order)?, starts.collect())))
     }
 }
 
-impl DealtPiece {
-    fn new(batch: &RecordBatch, shares: &Shares, buckets: &Range<usize>) -> Result<Self> {
-        let hashes = key_hashes_of(batch).iter();
-        let places: Vec<usize> = hashes.map(|hash| shares.of(*hash)).collect();
-        let mut starts = vec![0; buckets.len() + 1];
-        for place in places.iter().filter(|place| buckets.contains(*place)) {
-            starts[place - buckets.start + 1] += 1;
-        }
-        for bucket in 0..buckets.len() {
-            starts[bucket + 1] += starts[bucket];
-        }
-        let mut next = starts.clone();
-        let mut order = vec![0u32; starts[buckets.len()]];
-        for (row, place) in places.iter().enumerate() {
-            if buckets.contains(place) {
-                let next = &mut next[place - buckets.start];
-                order[*next] = row as u32;
-                *next += 1;
-            }
-        }
-        Ok(DealtPiece {
-            rows: take_record_batch(batch, &UInt32Array::from(order))?,
-            starts,
-        })
+impl Dealt {
+    fn bucket(&self, index: usize) -> Vec<RecordBatch> {
+        let index = index - self.buckets.start;
+        let of_piece = |(rows, starts): &(RecordBatch, Vec<usize>)| {
+            let (start, end) = (starts[index], starts[index + 1]);
+            (start < end).then(|| rows.slice(start, end - start))
+        };
+        self.pieces.iter().filter_map(of_piece).collect()
     }
 }
 
@@ -463,8 +500,9 @@ mod tests {
         assert!(joined.iter().all(|piece| piece.num_rows() <= DEALT_ROWS));
         let count = 11;
         let shares = KeySpan::ALL.shares(count);
+        let deal = Deal::new(&batches, &shares).unwrap();
         for buckets in [0..8, 8..count] {
-            let dealt = Dealt::new(&batches, &shares, buckets.clone()).unwrap();
+            let dealt = deal.rows_of(&batches, buckets.clone()).unwrap();
             for index in buckets {
                 let span = KeySpan::ALL.share(index, count);
                 let mut expected = hashes(&batches);
