@@ -80,10 +80,12 @@ impl UpgradeReport {
             .filter(|operator| operator.fate.loses())
     }
 
-    /// These, and those that lose an aggregate.
+    /// These, and those that lose an aggregate or begin one that cannot be right.
     fn losing(&self) -> impl Iterator<Item = &OperatorUpgrade> {
         self.operators.iter().filter(|operator| {
-            operator.fate.loses() || operator.dropped_aggregates().next().is_some()
+            operator.fate.loses()
+                || operator.dropped_aggregates().next().is_some()
+                || operator.wrong_aggregates().next().is_some()
         })
     }
 
@@ -94,7 +96,10 @@ impl UpgradeReport {
             .map(|operator| {
                 let dropped = operator.dropped_aggregates();
                 let dropped = dropped.map(|name| format!("\n    {name} is dropped"));
-                format!("\n  {}{}", operator.line(), dropped.collect::<String>())
+                let wrong = operator.wrong_aggregates();
+                let wrong = wrong.map(|name| format!("\n    {name} is new, and {NEVER_SEEN}"));
+                let aggregates: String = dropped.chain(wrong).collect();
+                format!("\n  {}{aggregates}", operator.line())
             })
             .collect();
         if allowed || lost.is_empty() {
@@ -116,6 +121,11 @@ impl OperatorUpgrade {
     fn dropped_aggregates(&self) -> impl Iterator<Item = &str> {
         let changes = self.changes.iter();
         changes.flat_map(|change| change.dropped_aggregates.iter().map(String::as_str))
+    }
+
+    fn wrong_aggregates(&self) -> impl Iterator<Item = &str> {
+        let changes = self.changes.iter().filter(|change| change.takes_back);
+        changes.flat_map(|change| change.new_aggregates.iter().map(String::as_str))
     }
 
     fn line(&self) -> String {
@@ -157,13 +167,19 @@ impl fmt::Display for UpgradeReport {
     }
 }
 
+/// What a new aggregate is worth whose rows can be taken back.
+const NEVER_SEEN: &str = "rows that it has not seen come can be taken back from it: of groups that exist it may stay wrong, below 0 too";
+
 fn write_change(f: &mut fmt::Formatter<'_>, change: &TableChange) -> fmt::Result {
     let table = &change.table;
     for name in &change.new_aggregates {
+        let then = match change.takes_back {
+            false => "so groups that exist have NULL or 0 until their next row",
+            true => NEVER_SEEN,
+        };
         writeln!(
             f,
-            "    {table}: new {name}: counts from now on; what was before is not in it, so groups that exist have NULL or 0 until their \
-             next row"
+            "    {table}: new {name}: counts from now on; what was before is not in it, {then}"
         )?;
     }
     for name in &change.dropped_aggregates {

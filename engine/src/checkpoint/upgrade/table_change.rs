@@ -23,6 +23,8 @@ pub struct TableChange {
     pub new_aggregates: Vec<String>,
     /// Parts of aggregates that nobody asks for any more.
     pub dropped_aggregates: Vec<String>,
+    /// Whether rows can be taken back from the new aggregates that they have not seen come.
+    pub takes_back: bool,
 }
 
 /// Why a saved table cannot become what an operator asks for.
@@ -79,6 +81,9 @@ impl TableChange {
                     .map_err(|reason| refused(field.name(), reason))?,
             }
         }
+        let counts_rows = |field: &std::sync::Arc<Field>| part(field) == Some(ROWS_PART);
+        let counts_rows = asked.fields().iter().any(counts_rows);
+        change.takes_back = counts_rows && !change.new_aggregates.is_empty();
         let aggregates = asked.fields().iter().any(|field| part(field).is_some());
         for (index, field) in saved.fields().iter().enumerate() {
             if change.sources.contains(&Some(index)) || field.name() == EXPIRY_COLUMN {
