@@ -89,6 +89,11 @@ impl UpgradeReport {
         })
     }
 
+    fn begins_wrong(&self) -> bool {
+        let mut operators = self.operators.iter();
+        operators.any(|operator| operator.wrong_aggregates().next().is_some())
+    }
+
     /// Refuses a restore that loses state, unless that is allowed.
     pub fn refuse_losses(&self, allowed: bool) -> Result<()> {
         let lost: Vec<String> = self
@@ -160,7 +165,12 @@ impl fmt::Display for UpgradeReport {
         if self.losing().next().is_some() {
             writeln!(
                 f,
-                "Some of the state is lost: a restore is refused unless --allow-dropped-state allows it."
+                "Some of the state is lost{}: a restore is refused unless --allow-dropped-state allows it.",
+                if self.begins_wrong() {
+                    " or cannot be right"
+                } else {
+                    ""
+                }
             )?;
         }
         Ok(())
