@@ -10,8 +10,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::change::KeySpan;
 use super::damage::{Damage, Remains, Verified};
-use super::manifest::{MANIFEST, Manifest, ManifestFault, OperatorManifest, Piece};
+use super::manifest::{MANIFEST, Manifest, OperatorManifest, Piece};
 use super::newest::{Newest, newest_whole};
+use super::sealed::ManifestFault;
 use super::segment::{DataSource, SegmentsReader};
 use super::{JobSnapshot, OperatorFacts, PlanFacts, SnapshotReader, TableFacts};
 use crate::blobs::{BlobStore, open_blobs};
@@ -143,7 +144,9 @@ impl CheckpointReader {
                 let left = Remains::of_damaged_manifest(source, &text);
                 return Ok(Err(damage.with_remains(left)));
             }
-            Err(other) => return Err(other.into_error(&file)),
+            Err(ManifestFault::OtherVersion(version)) => {
+                return Err(Manifest::other_version(version, &file));
+            }
         };
         check_max_parallelism(&manifest, &file, max_parallelism)?;
         source.own = format!("chk-{}/", manifest.checkpoint);

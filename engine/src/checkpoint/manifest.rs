@@ -1,14 +1,13 @@
 //! What a checkpoint on disk consists of: one JSON file, written last, that names every other file and all that is in it.
 //!
-//! The file carries its own checksum: xxh3-64 of its bytes with the digits of the checksum as zeros. Fields that this build does not
-//! know are passed over.
+//! The file carries its own checksum (see `sealed`). Fields that this build does not know are passed over.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::change::KeySpan;
+use super::sealed::{ManifestFault, NO_CHECKSUM, opened, sealed};
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
 
@@ -17,13 +16,11 @@ pub(super) const MANIFEST: &str = "manifest.json";
 
 /// The version of the layout that this build writes and reads.
 pub const VERSION: u64 = 2;
-const NO_CHECKSUM: &str = "0000000000000000";
-const CHECKSUM_KEY: &str = "\"checksum\": \"";
 
 /// The manifest of a checkpoint; `chk-<id>/manifest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Of this file; see the module.
+    /// Of this file; see `sealed`.
     checksum: String,
     /// The version of this layout: 2.
     pub version: u64,
@@ -168,61 +165,20 @@ impl Manifest {
     }
 
     pub(super) fn to_json(&self) -> Result<Vec<u8>> {
-        let mut text = serde_json::to_vec_pretty(self).map_err(|error| {
-            Error::internal(format!("the manifest does not serialise: {error}"))
-        })?;
-        let at = checksum_at(&text)
-            .ok_or_else(|| Error::internal("the manifest has no place for its checksum"))?;
-        let digits = format!("{:016x}", xxh3_64(&text));
-        text[at..at + digits.len()].copy_from_slice(digits.as_bytes());
-        Ok(text)
+        sealed(self)
     }
 
     /// The manifest that [`Manifest::to_json`] wrote; else what is wrong with it.
     pub(super) fn from_json(text: &[u8]) -> Result<Self, ManifestFault> {
-        let damaged = |what: String| ManifestFault::Damaged(what);
-        let value: serde_json::Value = serde_json::from_slice(text)
-            .map_err(|error| damaged(format!("is no JSON: {error}")))?;
-        let is_whole = has_its_checksum(text);
-        match value.get("version").and_then(serde_json::Value::as_u64) {
-            Some(VERSION) => {}
-            // A later build writes its checksum here, too; else it is the version that was damaged.
-            Some(other) if other < VERSION || is_whole != Some(false) => {
-                return Err(ManifestFault::OtherVersion(other));
-            }
-            Some(_) => {}
-            None => return Err(damaged("has no version".to_string())),
-        }
-        match is_whole {
-            None => return Err(damaged("has no checksum".to_string())),
-            Some(false) => return Err(damaged("does not have the checksum it names".to_string())),
-            Some(true) => {}
-        }
-        serde_json::from_slice(text).map_err(|error| damaged(format!("cannot be read: {error}")))
+        opened(text, VERSION)
     }
-}
 
-/// Why a manifest is of no use.
-#[derive(Debug)]
-pub(super) enum ManifestFault {
-    /// Its bytes are not those that were written.
-    Damaged(String),
-    /// Another build wrote it.
-    OtherVersion(u64),
-}
-
-impl ManifestFault {
-    pub(super) fn into_error(self, file: &str) -> Error {
-        match self {
-            ManifestFault::Damaged(what) => {
-                Error::external(format!("{file} is damaged: it {what}"))
-                    .hint("restore an older checkpoint")
-            }
-            ManifestFault::OtherVersion(version) => Error::user(format!(
-                "{file} has layout version {version}; this build reads version {VERSION}"
-            ))
-            .hint("restore it with the version of Volley that wrote it, or take a savepoint there"),
-        }
+    /// That the file belongs to another build.
+    pub(super) fn other_version(version: u64, file: &str) -> Error {
+        Error::user(format!(
+            "{file} has layout version {version}; this build reads version {VERSION}"
+        ))
+        .hint("restore it with the version of Volley that wrote it, or take a savepoint there")
     }
 }
 
@@ -257,24 +213,10 @@ fn opened_name(line: &[u8], indent: usize) -> Option<String> {
     (spaces == indent).then(|| serde_json::from_str(name).ok())?
 }
 
-/// Whether the text has the checksum that it names; `None` where it names none.
-fn has_its_checksum(text: &[u8]) -> Option<bool> {
-    let at = checksum_at(text)?;
-    let digits = at..at + NO_CHECKSUM.len();
-    let mut blank = text.to_vec();
-    blank[digits.clone()].copy_from_slice(NO_CHECKSUM.as_bytes());
-    Some(format!("{:016x}", xxh3_64(&blank)).as_bytes() == &text[digits])
-}
-
-/// Where the digits of the checksum begin.
-fn checksum_at(text: &[u8]) -> Option<usize> {
-    let at = memchr::memmem::find(text, CHECKSUM_KEY.as_bytes())? + CHECKSUM_KEY.len();
-    (text.len() >= at + NO_CHECKSUM.len()).then_some(at)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::sealed::seal;
 
     #[test]
     fn a_manifest_is_read_back_and_no_byte_of_it_may_change() {
@@ -303,7 +245,11 @@ mod tests {
         for at in 0..text.len() {
             let mut changed = text.clone();
             changed[at] ^= 1;
-            assert!(Manifest::from_json(&changed).is_err(), "byte {at}");
+            let fault = Manifest::from_json(&changed).unwrap_err();
+            assert!(
+                matches!(fault, ManifestFault::Damaged(_)),
+                "byte {at}: {fault:?}"
+            );
             let left = pieces_in_damaged(&changed);
             assert!(left.len() <= 1, "byte {at}: {left:?}");
             assert!(Manifest::from_json(&text[..at]).is_err(), "{at} bytes");
@@ -316,12 +262,11 @@ mod tests {
         let mut value = serde_json::to_value(&manifest).unwrap();
         value["later"] = serde_json::json!([1, 2]);
         let mut text = serde_json::to_vec_pretty(&value).unwrap();
-        let at = checksum_at(&text).unwrap();
-        let digits = format!("{:016x}", xxh3_64(&text));
-        text[at..at + 16].copy_from_slice(digits.as_bytes());
+        seal(&mut text).unwrap();
         assert!(Manifest::from_json(&text).is_ok());
         let fault = Manifest::from_json(b"{\"version\": 1}").unwrap_err();
-        let error = fault.into_error("chk-1/manifest.json").to_string();
+        assert!(matches!(fault, ManifestFault::OtherVersion(1)), "{fault:?}");
+        let error = Manifest::other_version(1, "chk-1/manifest.json").to_string();
         assert!(error.contains("layout version 1"), "{error}");
     }
 }

@@ -20,6 +20,7 @@ mod newest;
 mod owner;
 mod reader;
 pub mod savepoint;
+mod sealed;
 mod segment;
 mod snapshot;
 mod storage;

@@ -1,7 +1,15 @@
 //! What a savepoint consists of: one JSON file, written last, that names every other file.
+//!
+//! The file carries its own checksum (see `sealed`). Version 1, which earlier builds wrote, had none; what it says of a file is compared
+//! with the file.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::unsealed::contradiction;
+use crate::checkpoint::sealed::{
+    ManifestFault, NO_CHECKSUM, has_checksum, json, opened, parsed, sealed, version_of,
+};
 use crate::checkpoint::{Damage, PlanFacts, Verified};
 use crate::error::{Error, Result};
 use crate::state::TableScope;
@@ -9,14 +17,29 @@ use crate::stream::{CheckpointId, KeyGroupRange};
 
 /// The name of the manifest in the directory of a savepoint.
 pub const SAVEPOINT_FILE: &str = "savepoint.json";
-/// The version of the layout that this build writes and reads.
-pub(super) const VERSION: u32 = 1;
+/// The version of the layout that this build writes.
+const VERSION: u64 = 2;
+/// The version without a checksum, which is read, too.
+const UNSEALED_VERSION: u64 = 1;
+/// The fields that its file has.
+const UNSEALED_FIELDS: [&str; 7] = [
+    "version",
+    "checkpoint",
+    "max_parallelism",
+    "job",
+    "sql",
+    "plan",
+    "operators",
+];
 
 /// See the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavepointManifest {
-    /// The version of this layout: 1.
-    pub version: u32,
+    /// Of this file; empty in version 1.
+    #[serde(default)]
+    checksum: String,
+    /// The version of this layout: 2, or 1.
+    pub version: u64,
     /// The checkpoint that the state is of.
     pub checkpoint: CheckpointId,
     /// `pipeline.max-parallelism` of the job that wrote it: the number of key groups by which the files are laid out.
@@ -73,20 +96,52 @@ pub struct SavepointTable {
 }
 
 impl SavepointManifest {
+    pub(super) fn new(
+        checkpoint: CheckpointId,
+        max_parallelism: u16,
+        facts: SavepointFacts,
+        operators: Vec<SavepointOperator>,
+    ) -> Self {
+        SavepointManifest {
+            checksum: NO_CHECKSUM.to_string(),
+            version: VERSION,
+            checkpoint,
+            max_parallelism,
+            facts,
+            operators,
+        }
+    }
+
+    /// The text of the file, with its checksum.
+    pub(super) fn to_json(&self) -> Result<Vec<u8>> {
+        sealed(self)
+    }
+
     /// Reads the text of a manifest, which is at `location`. Errors: another build wrote it.
     pub(super) fn parse(text: &[u8], location: &str) -> Result<Verified<Self>> {
-        let damaged = |error| Damage::of_savepoint(format!("{location} is damaged: {error}"));
-        let version: Version = match serde_json::from_slice(text) {
-            Ok(version) => version,
-            Err(error) => return Ok(Err(damaged(error))),
-        };
-        if version.version != VERSION {
-            return Err(Error::user(format!(
-                "{location} has layout version {}; this build reads version {VERSION}",
-                version.version
-            )));
+        match Self::from_json(text) {
+            Ok(manifest) => Ok(Ok(manifest)),
+            Err(ManifestFault::Damaged(what)) => Ok(Err(Damage::of_savepoint(format!(
+                "{location} is damaged: it {what}"
+            )))),
+            Err(ManifestFault::OtherVersion(version)) => Err(Error::user(format!(
+                "{location} has layout version {version}; this build reads versions {UNSEALED_VERSION} and {VERSION}"
+            ))
+            .hint("restore it with a version of Volley that is not older than the one that wrote it")),
         }
-        Ok(serde_json::from_slice(text).map_err(damaged))
+    }
+
+    fn from_json(text: &[u8]) -> Result<Self, ManifestFault> {
+        let value = json(text)?;
+        match version_of(&value)? {
+            UNSEALED_VERSION if !has_checksum(&value) => unsealed(value),
+            _ => opened(text, VERSION),
+        }
+    }
+
+    /// Whether nothing but its files says that it is what was written.
+    pub(super) fn is_unsealed(&self) -> bool {
+        self.version == UNSEALED_VERSION
     }
 
     /// An operator by its id.
@@ -114,7 +169,21 @@ impl SavepointManifest {
     }
 }
 
-#[derive(Deserialize)]
-struct Version {
-    version: u32,
+/// A manifest of version 1. A field that it does not have is the checksum of a later version whose name and version are damaged.
+fn unsealed(value: Value) -> Result<SavepointManifest, ManifestFault> {
+    let fields = value
+        .as_object()
+        .into_iter()
+        .flat_map(|fields| fields.keys());
+    for field in fields {
+        if !UNSEALED_FIELDS.contains(&field.as_str()) {
+            let what = format!("has the field '{field}', which version {UNSEALED_VERSION} lacks");
+            return Err(ManifestFault::Damaged(what));
+        }
+    }
+    let manifest = parsed(value)?;
+    match contradiction(&manifest) {
+        Some(what) => Err(ManifestFault::Damaged(what)),
+        None => Ok(manifest),
+    }
 }

@@ -1,7 +1,7 @@
 //! Savepoints: the state of a job as Parquet files that people and other tools can read, independent of the backend.
 //!
 //! A savepoint is a directory `savepoint-<job>-<checkpoint>` with one Parquet file an operator's table, and `savepoint.json`, put last,
-//! which names them with their lengths and checksums, next to the job's SQL and plan. Files are written key-group range by key-group
+//! which names them with their lengths and checksums, next to the job's SQL and plan, and has a checksum of its own. Files are written key-group range by key-group
 //! range, and read likewise, so memory need not hold all of a table.
 
 mod blob_file;
@@ -9,6 +9,7 @@ mod manifest;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod unsealed;
 mod writer;
 
 pub use manifest::{SAVEPOINT_FILE, SavepointManifest, SavepointOperator, SavepointTable};

@@ -11,6 +11,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::blob_file::BlobFile;
 use super::manifest::{SAVEPOINT_FILE, SavepointManifest, SavepointOperator, SavepointTable};
+use super::unsealed::disagreement;
 use super::writer::SCHEMA_KEY;
 use crate::blobs::{BlobStore, open_blobs};
 use crate::checkpoint::{Damage, PlanFacts, SnapshotReader, TableFacts, Verified};
@@ -25,7 +26,7 @@ const BATCH_ROWS: usize = 8192;
 pub struct SavepointReader {
     blobs: Arc<dyn BlobStore>,
     manifest: SavepointManifest,
-    /// The files whose length and checksum were found right.
+    /// The files that were found right.
     verified: Mutex<BTreeSet<String>>,
 }
 
@@ -73,8 +74,12 @@ impl SavepointReader {
             let Some(path) = &table.file else {
                 continue;
             };
-            if there.get(path) != Some(&table.bytes) || !self.has_its_checksum(path, table)? {
+            if there.get(path) != Some(&table.bytes) {
                 return Ok(Some(self.damage_of(path)));
+            }
+            let damage = self.damage_in(path, table)?;
+            if damage.is_some() {
+                return Ok(damage);
             }
         }
         Ok(None)
@@ -87,16 +92,30 @@ impl SavepointReader {
         ))
     }
 
-    fn has_its_checksum(&self, path: &str, table: &SavepointTable) -> Result<bool> {
+    /// What is wrong with a table's file, or with what the manifest says of it.
+    fn damage_in(&self, path: &str, table: &SavepointTable) -> Result<Option<Damage>> {
         let mut verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         if verified.contains(path) {
-            return Ok(true);
+            return Ok(None);
         }
-        let is_whole = self.blob(path, table).checksum()?.as_deref() == Some(&table.checksum);
-        if is_whole {
-            verified.insert(path.to_string());
+        let file = self.blob(path, table);
+        if file.checksum()?.as_deref() != Some(&table.checksum) {
+            return Ok(Some(self.damage_of(path)));
         }
-        Ok(is_whole)
+        if self.manifest.is_unsealed()
+            && let Some(what) = disagreement(table, file, self.manifest.max_parallelism)?
+        {
+            return Ok(Some(self.damage_of_manifest(path, &what)));
+        }
+        verified.insert(path.to_string());
+        Ok(None)
+    }
+
+    fn damage_of_manifest(&self, path: &str, what: &str) -> Damage {
+        let location = self.blobs.location();
+        Damage::of_savepoint(format!(
+            "{location}/{SAVEPOINT_FILE} is damaged: it says of {path} that it has {what}"
+        ))
     }
 
     fn blob(&self, path: &str, table: &SavepointTable) -> BlobFile {
@@ -121,9 +140,9 @@ impl SavepointReader {
         let Some(path) = &table.file else {
             return Ok(None);
         };
-        match self.has_its_checksum(path, table)? {
-            true => Ok(Some(self.blob(path, table))),
-            false => Err(self.damage_of(path).into_error()),
+        match self.damage_in(path, table)? {
+            None => Ok(Some(self.blob(path, table))),
+            Some(damage) => Err(damage.into_error()),
         }
     }
 

@@ -430,6 +430,133 @@ fn a_savepoint_in_an_object_store_is_read_and_its_damage_told_from_other_trouble
     assert!(SavepointReader::verified(target).unwrap().is_none());
 }
 
+/// A savepoint of one keyed table with several row groups, and one that is not keyed.
+fn of_several_row_groups(directory: &tempfile::TempDir) -> (String, PathBuf) {
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
+    let state = snapshot(&[("groups", vec![keyed(vec![of("v", values)])])]);
+    let target = directory.path().to_str().unwrap();
+    let path = write(&state, MAX_PARALLELISM, &facts(), target).unwrap();
+    let file = PathBuf::from(&path).join(SAVEPOINT_FILE);
+    (path, file)
+}
+
+#[test]
+fn a_manifest_of_which_a_byte_was_altered_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, file) = of_several_row_groups(&directory);
+    let whole = fs::read(&file).unwrap();
+    for at in 0..whole.len() {
+        for bit in [1, 2, 8] {
+            let mut altered = whole.clone();
+            altered[at] ^= bit;
+            fs::write(&file, altered).unwrap();
+            let error = open_snapshot(&path).err().map(|error| error.to_string());
+            let error = error.unwrap_or_else(|| panic!("byte {at} is trusted"));
+            assert!(error.contains("savepoint.json is damaged"), "{at}: {error}");
+        }
+    }
+    for at in 0..whole.len() {
+        fs::write(&file, &whole[..at]).unwrap();
+        assert!(open_snapshot(&path).is_err(), "{at} bytes");
+    }
+    fs::write(&file, [&whole[..], b" "].concat()).unwrap();
+    assert!(open_snapshot(&path).is_err());
+}
+
+#[test]
+fn a_new_manifest_is_not_taken_for_an_old_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, file) = of_several_row_groups(&directory);
+    let whole = fs::read_to_string(&file).unwrap();
+    let old = whole.replacen("\"version\": 2", "\"version\": 1", 1);
+    for altered in [
+        whole.replacen("\"checksum\"", "\"checksun\"", 1),
+        old.clone(),
+        old.replacen("\"checksum\"", "\"checksun\"", 1),
+    ] {
+        fs::write(&file, altered).unwrap();
+        let damage = damage_of(&path).unwrap();
+        assert!(damage.contains("savepoint.json is damaged"), "{damage}");
+    }
+}
+
+/// The savepoint as builds before version 2 wrote it.
+fn without_checksum(file: &PathBuf) -> serde_json::Value {
+    let mut old: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    old.as_object_mut().unwrap().remove("checksum").unwrap();
+    old["version"] = 1.into();
+    old
+}
+
+#[test]
+fn an_old_manifest_is_read_and_must_agree_with_its_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, file) = of_several_row_groups(&directory);
+    let before = all_of(&*open_snapshot(&path).unwrap(), "groups");
+    let old = without_checksum(&file);
+    let put = |value: &serde_json::Value| {
+        fs::write(&file, serde_json::to_vec_pretty(value).unwrap()).unwrap();
+    };
+    put(&old);
+    assert_eq!(damage_of(&path), None);
+    assert_eq!(all_of(&*open_snapshot(&path).unwrap(), "groups"), before);
+
+    let groups = |value: &serde_json::Value| value["operators"][0]["tables"][1].clone();
+    assert_eq!(groups(&old)["name"], "groups");
+    let count = groups(&old)["key_groups"].as_array().unwrap().len();
+    assert!(count > 2, "{count}");
+    let mut altered = Vec::new();
+    let mut alter = |what: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut value = old.clone();
+        change(&mut value["operators"][0]["tables"][1]);
+        altered.push((what.to_string(), value));
+    };
+    for index in 0..count {
+        // Of each range all that no longer has its rows, or is no range.
+        let part = groups(&old)["key_groups"][index].clone();
+        let (first, last) = (
+            part["first"].as_u64().unwrap(),
+            part["last"].as_u64().unwrap(),
+        );
+        for other in (first + 1)..140 {
+            alter(&format!("first {other} of {index}"), &|table| {
+                table["key_groups"][index]["first"] = other.into();
+            });
+        }
+        for other in (0..last).chain([128, 200, 65535]) {
+            alter(&format!("last {other} of {index}"), &|table| {
+                table["key_groups"][index]["last"] = other.into();
+            });
+        }
+    }
+    alter("one row group less", &|table| {
+        table["key_groups"].as_array_mut().unwrap().pop();
+    });
+    alter("no row groups", &|table| {
+        table.as_object_mut().unwrap().remove("key_groups");
+    });
+    alter("in another order", &|table| {
+        table["key_groups"].as_array_mut().unwrap().reverse();
+    });
+    alter("no rows", &|table| table["rows"] = 0.into());
+    alter("no file", &|table| table["file"] = serde_json::Value::Null);
+    alter("another name", &|table| table["name"] = "grours".into());
+    let mut value = old.clone();
+    value["operators"][0]["uid"] = "group-aggregate-9".into();
+    altered.push(("another operator".to_string(), value));
+    for (what, value) in altered {
+        put(&value);
+        let damage = damage_of(&path).unwrap_or_else(|| panic!("{what} is trusted"));
+        assert!(
+            damage.contains("savepoint.json is damaged"),
+            "{what}: {damage}"
+        );
+        let reads = open_snapshot(&path)
+            .and_then(|reader| reader.read("group-aggregate-1", KeyGroupRange::all(128), 128));
+        assert!(reads.is_err(), "{what}");
+    }
+}
+
 #[test]
 fn what_is_no_savepoint_and_another_version_are_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -15,12 +15,12 @@ use parquet::file::properties::WriterProperties;
 
 use super::blob_file::BlobWriter;
 use super::manifest::{
-    SAVEPOINT_FILE, SavepointFacts, SavepointManifest, SavepointOperator, SavepointTable, VERSION,
+    SAVEPOINT_FILE, SavepointFacts, SavepointManifest, SavepointOperator, SavepointTable,
 };
 use crate::blobs::{BlobStore, open_blobs};
 use crate::checkpoint::reader::PIECES;
 use crate::checkpoint::{PlanFacts, SnapshotReader};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::state::TableScope;
 use crate::stream::KeyGroupRange;
 
@@ -61,22 +61,13 @@ pub fn write_in(
     for uid in reader.operators() {
         operators.push(writer.operator(&uid, operators.len(), facts)?);
     }
-    let manifest = SavepointManifest {
-        version: VERSION,
-        checkpoint: reader.checkpoint(),
-        max_parallelism,
-        facts: SavepointFacts {
-            job: facts.job.clone(),
-            sql: facts.sql.clone(),
-            plan: facts.plan.clone(),
-        },
-        operators,
+    let facts = SavepointFacts {
+        job: facts.job.clone(),
+        sql: facts.sql.clone(),
+        plan: facts.plan.clone(),
     };
-    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| {
-        Error::internal(format!(
-            "the manifest of a savepoint does not serialise: {error}"
-        ))
-    })?;
+    let manifest = SavepointManifest::new(reader.checkpoint(), max_parallelism, facts, operators);
+    let text = manifest.to_json()?;
     writer.blobs.put(SAVEPOINT_FILE, Bytes::from(text))
 }
 
@@ -90,6 +81,23 @@ fn new_directory(blobs: &dyn BlobStore, job: &str, reader: &dyn SnapshotReader) 
         number += 1;
     }
     Ok(name)
+}
+
+/// The name of a table's file, without its number.
+fn table_file(name: &str) -> String {
+    format!("{}.parquet", file_name(name))
+}
+
+/// Whether a file may be that of this table of this operator.
+pub(super) fn is_file_of(path: &str, uid: &str, table: &str) -> bool {
+    let numbered = |part: &str, name: &str| {
+        let (number, rest) = part.split_once('-').unwrap_or_default();
+        number.parse::<usize>().is_ok() && rest == name
+    };
+    let parts = path.split_once('/');
+    parts.is_some_and(|(directory, file)| {
+        numbered(directory, &file_name(uid)) && numbered(file, &table_file(table))
+    })
 }
 
 /// A text as a part of a path.
@@ -122,9 +130,9 @@ impl Writer<'_> {
                 let writer = tables.entry(name).or_insert_with_key(|name| TableWriter {
                     // Several names may come to one; the numbers tell them apart.
                     path: format!(
-                        "{number:02}-{}/{known:02}-{}.parquet",
+                        "{number:02}-{}/{known:02}-{}",
                         file_name(uid),
-                        file_name(name)
+                        table_file(name)
                     ),
                     scope: table.scope,
                     file: None,
