@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use volley::Result;
 use volley::checkpoint::inspect::{
-    as_sql, create_table, difference, find_operator, find_table, piece_count, read_piece,
-    watermark_of,
+    as_sql, counted_tables, create_table, difference, find_operator, find_table, piece_count,
+    read_piece, watermark_of,
 };
 use volley::checkpoint::{SnapshotReader, TableFacts, open_snapshot};
 use volley::expr::ValueFormatter;
@@ -29,7 +29,7 @@ pub(crate) struct StateArguments {
 
 #[derive(clap::Subcommand)]
 enum StateCommand {
-    /// Lists the operators with state: their tables, rows, bytes and watermarks.
+    /// Lists the operators with state: their tables, rows, bytes of files and watermarks.
     Ls {
         /// A savepoint, a checkpoint, or a directory of checkpoints; a path or URL.
         path: String,
@@ -117,11 +117,13 @@ fn list(path: &str) -> Result<()> {
         if let Some(watermark) = watermark_of(&*reader, &uid)? {
             writeln!(out, "  watermark {watermark}")?;
         }
-        for table in reader.tables(&uid)?.iter().filter(|table| !table.is_note()) {
+        let tables = counted_tables(&*reader, &uid)?;
+        for table in tables.iter().filter(|table| !table.is_note()) {
+            let (rows, bytes) = (table.rows.rows, table.bytes);
             writeln!(
                 out,
-                "  {:<20} {:>12} rows {:>14} bytes",
-                table.name, table.rows, table.bytes
+                "  {:<20} {rows:>12} rows {bytes:>14} bytes of files",
+                table.name
             )?;
         }
     }
@@ -155,7 +157,7 @@ fn chosen(reader: &dyn SnapshotReader, name: Option<&str>) -> Result<Vec<(String
         let mut all = Vec::new();
         for uid in reader.operators() {
             let tables = reader.tables(&uid)?.into_iter();
-            let with_rows = tables.filter(|table| !table.is_note() && table.rows > 0);
+            let with_rows = tables.filter(|table| !table.is_note() && !table.rows.is_none());
             all.extend(with_rows.map(|table| (uid.clone(), table)));
         }
         return Ok(all);

@@ -10,11 +10,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::change::KeySpan;
 use super::damage::{Damage, Remains, Verified};
-use super::manifest::{MANIFEST, Manifest, OperatorManifest, Piece};
+use super::manifest::{MANIFEST, Manifest, OperatorManifest, Piece, Segment};
 use super::newest::{Newest, newest_whole};
 use super::sealed::ManifestFault;
 use super::segment::{DataSource, SegmentsReader};
-use super::{JobSnapshot, OperatorFacts, PlanFacts, SnapshotReader, TableFacts};
+use super::{JobSnapshot, OperatorFacts, PlanFacts, RowCount, SnapshotReader, TableFacts};
 use crate::blobs::{BlobStore, open_blobs};
 use crate::error::{Error, Result};
 use crate::state::{StateSnapshot, TableScope, holds_job_rows};
@@ -300,35 +300,37 @@ impl SnapshotReader for CheckpointReader {
         Some(self.manifest.max_parallelism)
     }
 
-    /// Of keyed tables rows and bytes are those of all segments: what a later one replaces counts, too.
+    /// Of keyed tables bytes are those of all segments, and so are rows where a later segment may replace some of them: there are at
+    /// most so many.
     fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
         let Some(operator) = self.manifest.operators.get(uid) else {
             return Ok(Vec::new());
         };
         let mut facts: BTreeMap<&String, TableFacts> = BTreeMap::new();
-        let own = operator
-            .tables
-            .iter()
-            .map(|table| (TableScope::Operator, table));
-        let buckets = operator
-            .segments
-            .iter()
-            .flat_map(|segment| &segment.buckets);
-        let keyed = buckets.flat_map(|bucket| &bucket.tables);
-        let keyed = keyed.map(|table| (TableScope::Keyed, table));
-        for (scope, (name, piece)) in own.chain(keyed) {
+        let own = operator.tables.iter();
+        let own = own.map(|table| (TableScope::Operator, false, table));
+        let last = operator.segments.iter().rposition(Segment::speaks);
+        let segments = operator.segments.iter().enumerate();
+        let keyed = segments.flat_map(|(number, segment)| {
+            let tables = segment.buckets.iter().flat_map(|bucket| &bucket.tables);
+            tables.map(move |table| (TableScope::Keyed, Some(number) < last, table))
+        });
+        for (scope, replaced, (name, piece)) in own.chain(keyed) {
             let fact = facts.entry(name).or_insert_with(|| TableFacts {
                 name: name.clone(),
                 scope,
                 schema: None,
-                rows: 0,
+                rows: RowCount::default(),
                 bytes: 0,
             });
             if fact.schema.is_none() {
                 let batches = self.source.table(piece)?;
                 fact.schema = batches.first().map(|batch| batch.schema());
             }
-            fact.rows += piece.rows;
+            fact.rows += RowCount {
+                rows: piece.rows,
+                at_most: replaced && piece.rows > 0,
+            };
             fact.bytes += piece.bytes;
         }
         Ok(facts.into_values().collect())

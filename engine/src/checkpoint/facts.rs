@@ -1,5 +1,8 @@
 //! What is known about saved state without reading it: who wrote it, and what its tables are.
 
+use std::fmt;
+use std::ops::AddAssign;
+
 use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 
@@ -46,9 +49,49 @@ pub struct TableFacts {
     /// Its columns; `None` where nothing was written.
     pub schema: Option<SchemaRef>,
     /// How many rows it has.
-    pub rows: u64,
-    /// How many bytes it takes where it is kept.
+    pub rows: RowCount,
+    /// How many bytes it takes in the files (or the memory) where it is kept, with what later segments of a checkpoint replace.
     pub bytes: u64,
+}
+
+/// How many rows there are, or how many there are at most: which of them count can take reading them all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowCount {
+    /// The number.
+    pub rows: u64,
+    /// Whether there may be fewer.
+    pub at_most: bool,
+}
+
+impl RowCount {
+    /// So many and no fewer.
+    pub fn exactly(rows: u64) -> Self {
+        RowCount {
+            rows,
+            at_most: false,
+        }
+    }
+
+    /// Whether there is certainly none.
+    pub fn is_none(&self) -> bool {
+        self.rows == 0
+    }
+}
+
+impl AddAssign for RowCount {
+    fn add_assign(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.at_most |= other.at_most;
+    }
+}
+
+/// `1 row`, `at most 152 rows`.
+impl fmt::Display for RowCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_most = if self.at_most { "at most " } else { "" };
+        let plural = if self.rows == 1 { "" } else { "s" };
+        write!(f, "{at_most}{} row{plural}", self.rows)
+    }
 }
 
 impl TableFacts {

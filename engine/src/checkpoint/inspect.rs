@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 
 use super::reader::PIECES;
-use super::{SnapshotReader, TableFacts};
+use super::{RowCount, SnapshotReader, TableFacts};
 use crate::error::{Error, Result};
 use crate::state::{StateTable, TableScope, key_hashes_of};
 use crate::stream::{KeyGroupRange, hash_columns};
@@ -14,6 +14,8 @@ use crate::types::{EventTime, Field, LogicalType, RowField, Schema, TypeRoot};
 
 /// The number of key groups by which state is read whose own is not known.
 const KEY_GROUPS: u16 = 128;
+/// About how many bytes of files are read at once to count their rows.
+const COUNTED_BYTES: u64 = 32 << 20;
 
 /// The id of the operator that `text` names: an id, the beginning of one, or the name of the only operator that has it.
 /// Errors list what there is.
@@ -87,6 +89,31 @@ pub fn watermark_of(reader: &dyn SnapshotReader, uid: &str) -> Result<Option<Eve
         .filter_map(|time| time.get("watermark")?.as_i64());
     let lowest = watermarks.min().map(EventTime);
     Ok(lowest.filter(|watermark| *watermark > EventTime::MIN))
+}
+
+/// The tables of an operator with the exact number of their rows: where it is not known they are read, a part of the keys at a time.
+pub fn counted_tables(reader: &dyn SnapshotReader, uid: &str) -> Result<Vec<TableFacts>> {
+    let mut tables = reader.tables(uid)?;
+    let mut unknown: Vec<&mut TableFacts> = tables
+        .iter_mut()
+        .filter(|table| table.rows.at_most)
+        .collect();
+    if unknown.is_empty() {
+        return Ok(tables);
+    }
+    let bytes: u64 = unknown.iter().map(|table| table.bytes).sum();
+    let parts = bytes.div_ceil(COUNTED_BYTES).max(1) as usize;
+    for table in &mut unknown {
+        table.rows = RowCount::default();
+    }
+    for range in KeyGroupRange::all(key_groups(reader)).pieces(parts) {
+        let state = reader.read(uid, range, key_groups(reader))?;
+        for table in &mut unknown {
+            let rows = state.batches(&table.name).iter().map(RecordBatch::num_rows);
+            table.rows += RowCount::exactly(rows.sum::<usize>() as u64);
+        }
+    }
+    Ok(tables)
 }
 
 fn key_groups(reader: &dyn SnapshotReader) -> u16 {

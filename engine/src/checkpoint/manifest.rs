@@ -108,6 +108,11 @@ impl Segment {
         self.whole.contains(&KeySpan::ALL)
     }
 
+    /// Whether it says anything of any key.
+    pub(super) fn speaks(&self) -> bool {
+        !self.whole.is_empty() || !self.buckets.is_empty()
+    }
+
     /// Rows of all tables.
     pub fn rows(&self) -> u64 {
         let tables = self

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{JobSnapshot, PlanFacts, TableFacts};
+use super::{JobSnapshot, PlanFacts, RowCount, TableFacts};
 use crate::error::Result;
 use crate::state::{StateSnapshot, TableScope};
 use crate::stream::{CheckpointId, KeyGroupRange};
@@ -47,7 +47,7 @@ pub trait SnapshotReader: Send + Sync {
         None
     }
 
-    /// The tables of an operator. Default: reads them, a part of the key groups at a time.
+    /// The tables of an operator, without reading all of their rows where that can be helped. Default: reads them, a part of the key groups at a time.
     fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
         let max_parallelism = self.max_parallelism().unwrap_or(KEY_GROUPS);
         let mut facts: BTreeMap<String, TableFacts> = BTreeMap::new();
@@ -57,7 +57,7 @@ pub trait SnapshotReader: Send + Sync {
                     name: name.clone(),
                     scope: table.scope,
                     schema: None,
-                    rows: 0,
+                    rows: RowCount::default(),
                     bytes: 0,
                 });
                 if table.scope == TableScope::Operator && fact.schema.is_some() {
@@ -65,7 +65,7 @@ pub trait SnapshotReader: Send + Sync {
                 }
                 for batch in &table.batches {
                     fact.schema.get_or_insert_with(|| batch.schema());
-                    fact.rows += batch.num_rows() as u64;
+                    fact.rows += RowCount::exactly(batch.num_rows() as u64);
                     fact.bytes += batch.get_array_memory_size() as u64;
                 }
             }
@@ -148,7 +148,7 @@ impl SnapshotReader for JobSnapshot {
                 name: name.clone(),
                 scope: table.scope,
                 schema: table.batches.first().map(|batch| batch.schema()),
-                rows: rows.sum(),
+                rows: RowCount::exactly(rows.sum()),
                 bytes: bytes.sum(),
             }
         });

@@ -14,7 +14,7 @@ use super::manifest::{SAVEPOINT_FILE, SavepointManifest, SavepointOperator, Save
 use super::unsealed::disagreement;
 use super::writer::SCHEMA_KEY;
 use crate::blobs::{BlobStore, open_blobs};
-use crate::checkpoint::{Damage, PlanFacts, SnapshotReader, TableFacts, Verified};
+use crate::checkpoint::{Damage, PlanFacts, RowCount, SnapshotReader, TableFacts, Verified};
 use crate::error::{Error, Result};
 use crate::state::{StateSnapshot, StateTable, TableScope, holds_job_rows};
 use crate::stream::{CheckpointId, KeyGroupRange};
@@ -263,7 +263,7 @@ impl SnapshotReader for SavepointReader {
                 name: table.name.clone(),
                 scope: table.scope,
                 schema,
-                rows: table.rows,
+                rows: RowCount::exactly(table.rows),
                 bytes: table.bytes,
             });
         }

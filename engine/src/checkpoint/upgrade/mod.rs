@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::array::AsArray;
 use arrow::datatypes::SchemaRef;
 
-use super::{PlanFacts, SnapshotReader, TableFacts};
+use super::{PlanFacts, RowCount, SnapshotReader, TableFacts};
 use crate::error::Result;
 use crate::state::{StateSnapshot, TableScope, holds_job_rows};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
@@ -52,7 +52,7 @@ pub fn plan_upgrade(
                 uid: operator.uid.clone(),
                 name: operator.name.clone(),
                 fate: Fate::StartsEmpty,
-                rows: 0,
+                rows: RowCount::default(),
                 bytes: 0,
                 changes: Vec::new(),
             });
@@ -109,7 +109,7 @@ fn restored(
                 };
                 changes.push(change);
             }
-            Err(_) if table.rows == 0 => {}
+            Err(_) if table.rows.is_none() => {}
             Err(incompatible) => fate = Fate::Incompatible(incompatible),
         }
     }
@@ -124,18 +124,21 @@ fn restored(
     }))
 }
 
-fn sizes(tables: &[TableFacts]) -> (u64, u64) {
-    let own = tables.iter().filter(|table| holds_job_rows(&table.name));
-    own.fold((0, 0), |(rows, bytes), table| {
-        (rows + table.rows, bytes + table.bytes)
-    })
+/// Rows, as far as they are known without reading them, and bytes.
+fn sizes(tables: &[TableFacts]) -> (RowCount, u64) {
+    let (mut rows, mut bytes) = (RowCount::default(), 0);
+    for table in tables.iter().filter(|table| holds_job_rows(&table.name)) {
+        rows += table.rows;
+        bytes += table.bytes;
+    }
+    (rows, bytes)
 }
 
 /// Whether all that an operator kept are empty lists: a sink with nothing left to commit.
 fn owes_nothing(reader: &dyn SnapshotReader, uid: &str, tables: &[TableFacts]) -> Result<bool> {
     let mut own = tables
         .iter()
-        .filter(|table| holds_job_rows(&table.name) && table.rows > 0);
+        .filter(|table| holds_job_rows(&table.name) && !table.rows.is_none());
     if !own.all(|table| table.scope == TableScope::Operator) {
         return Ok(false);
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::table_change::{Incompatible, TableChange};
+use crate::checkpoint::RowCount;
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
 
@@ -27,8 +28,8 @@ pub struct OperatorUpgrade {
     /// What becomes of it.
     pub fate: Fate,
     /// How many rows of state are saved.
-    pub rows: u64,
-    /// How many bytes they take.
+    pub rows: RowCount,
+    /// How many bytes they take in the files of the snapshot.
     pub bytes: u64,
     /// How its tables change.
     pub changes: Vec<TableChange>,
@@ -137,8 +138,8 @@ impl OperatorUpgrade {
         let mut line = format!("{:<14} {} [{}]", self.fate.word(), self.name, self.uid);
         if self.fate != Fate::StartsEmpty {
             line.push_str(&format!(
-                ": {}, {}",
-                counted(self.rows, "row"),
+                ": {}, {} of files",
+                self.rows,
                 in_bytes(self.bytes)
             ));
         }
@@ -211,13 +212,6 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &TableChange) -> fmt::Result
         writeln!(f, "    {table}: column {name} is not read any more")?;
     }
     Ok(())
-}
-
-fn counted(number: u64, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
-    }
 }
 
 /// `12 B`, `3.4 kB`.
