@@ -791,3 +791,22 @@ fn files_are_looked_up_and_read_again_when_they_change_or_when_it_is_time() {
     let error = FilesystemFactory.create_lookup(&table, &[0]).err().unwrap();
     assert!(error.message().contains("TIMED"), "{error}");
 }
+
+#[test]
+fn numbers_of_lookups_have_bounds() {
+    let columns = [("a", LogicalType::BIGINT), ("s", LogicalType::STRING)];
+    for (key, value, bound) in [
+        ("lookup.partial-cache.max-rows", "0", "at least 1"),
+        ("lookup.max-retries", "-1", "at least 0"),
+    ] {
+        let options = [
+            ("format", "json"),
+            ("lookup.cache", "PARTIAL"),
+            (key, value),
+        ];
+        let table = descriptor(Path::new("x"), &options, &columns);
+        let error = FilesystemFactory.create_lookup(&table, &[0]).err().unwrap();
+        let text = error.to_string();
+        assert!(text.contains(key) && text.contains(bound), "{text}");
+    }
+}

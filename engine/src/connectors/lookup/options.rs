@@ -125,14 +125,13 @@ impl LookupOptions {
             return Err(refuse_timed());
         }
         let duration = |key: &str| table.option(key).and_then(parse_duration);
-        let number = |key: &str| table.option(key).and_then(|text| text.trim().parse().ok());
         let cache = match table
             .option("lookup.cache")
             .map(str::to_uppercase)
             .as_deref()
         {
             Some("PARTIAL") => LookupCache::Partial(PartialCacheOptions {
-                max_rows: number("lookup.partial-cache.max-rows"),
+                max_rows: at_least(table, "lookup.partial-cache.max-rows", 1)?,
                 expire_after_write: duration("lookup.partial-cache.expire-after-write"),
                 expire_after_access: duration("lookup.partial-cache.expire-after-access"),
                 cache_missing_key: table
@@ -146,7 +145,21 @@ impl LookupOptions {
         };
         Ok(LookupOptions {
             cache,
-            max_retries: number("lookup.max-retries").unwrap_or(3),
+            max_retries: at_least(table, "lookup.max-retries", 0)?.unwrap_or(3),
         })
     }
+}
+
+/// A whole number with a least value, where it is set.
+fn at_least(table: &TableDescriptor, key: &str, least: usize) -> Result<Option<usize>> {
+    let Some(text) = table.option(key) else {
+        return Ok(None);
+    };
+    let number = text.trim().parse().ok().filter(|number| *number >= least);
+    number.map(Some).ok_or_else(|| {
+        Error::user(format!(
+            "table \"{}\": '{text}' is no value for the option '{key}': it must be at least {least}",
+            table.name
+        ))
+    })
 }
