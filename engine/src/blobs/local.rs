@@ -98,6 +98,10 @@ impl BlobStore for LocalBlobs {
         }
     }
 
+    fn is_directory(&self, path: &str) -> bool {
+        self.file(path).is_dir()
+    }
+
     fn get_range(&self, path: &str, offset: u64, length: u64) -> Result<Bytes> {
         let file = self.file(path);
         let read = || -> std::io::Result<Vec<u8>> {

@@ -37,6 +37,12 @@ pub trait BlobStore: Send + Sync + std::fmt::Debug {
     /// A blob's bytes; `None` where there is none.
     fn get(&self, path: &str) -> Result<Option<Bytes>>;
 
+    /// Whether something stands where a blob of this path would be, and can be none: a local directory.
+    fn is_directory(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
     /// `length` bytes of a blob from `offset`; fewer where it is shorter.
     fn get_range(&self, path: &str, offset: u64, length: u64) -> Result<Bytes>;
 

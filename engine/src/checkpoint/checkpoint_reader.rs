@@ -15,7 +15,7 @@ use super::newest::{Newest, newest_whole};
 use super::sealed::ManifestFault;
 use super::segment::{DataSource, SegmentsReader};
 use super::{JobSnapshot, OperatorFacts, PlanFacts, RowCount, SnapshotReader, TableFacts};
-use crate::blobs::{BlobStore, open_blobs};
+use crate::blobs::{BlobInfo, BlobStore, open_blobs};
 use crate::error::{Error, Result};
 use crate::state::{StateSnapshot, TableScope, holds_job_rows};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
@@ -53,14 +53,41 @@ pub(super) fn checkpoint_number(name: &str) -> Option<u64> {
 
 /// The checkpoints of a store that have a manifest, newest first.
 pub(super) fn complete_checkpoints(blobs: &dyn BlobStore) -> Result<Vec<u64>> {
+    Ok(numbers(&blobs.list("")?, |name| name == MANIFEST))
+}
+
+/// The numbers of the checkpoints that have a file of such a name, newest first.
+fn numbers(blobs: &[BlobInfo], is_meant: impl Fn(&str) -> bool) -> Vec<u64> {
     let number = |path: &str| {
         let (directory, name) = path.split_once('/')?;
-        (name == MANIFEST).then(|| checkpoint_number(directory))?
+        is_meant(name).then(|| checkpoint_number(directory))?
     };
-    let blobs = blobs.list("")?;
-    let mut found: Vec<u64> = blobs.iter().filter_map(|blob| number(&blob.path)).collect();
-    found.sort_unstable_by(|a, b| b.cmp(a));
-    Ok(found)
+    let found: BTreeSet<u64> = blobs.iter().filter_map(|blob| number(&blob.path)).collect();
+    found.into_iter().rev().collect()
+}
+
+/// What lies in a directory of checkpoints, newest first.
+pub(super) struct Stock {
+    /// Those that have a manifest, or a directory in its place: they were complete.
+    pub(super) complete: Vec<u64>,
+    /// Those that have files but no manifest: they were not complete, or have lost it.
+    pub(super) without_manifest: Vec<u64>,
+}
+
+impl Stock {
+    pub(super) fn of(blobs: &dyn BlobStore) -> Result<Self> {
+        let all = blobs.list("")?;
+        let with_manifest = numbers(&all, |name| name == MANIFEST);
+        let is_complete = |id: &u64| {
+            with_manifest.contains(id) || blobs.is_directory(&format!("chk-{id}/{MANIFEST}"))
+        };
+        let there = numbers(&all, |_| true);
+        let (complete, without_manifest) = there.into_iter().partition(is_complete);
+        Ok(Stock {
+            complete,
+            without_manifest,
+        })
+    }
 }
 
 impl CheckpointReader {
@@ -108,7 +135,7 @@ impl CheckpointReader {
 
     /// The newest checkpoint of a directory of checkpoints that is complete and undamaged.
     pub fn latest(blobs: Arc<dyn BlobStore>, max_parallelism: Option<u16>) -> Result<Newest<Self>> {
-        let complete = complete_checkpoints(&*blobs)?;
+        let complete = Stock::of(&*blobs)?.complete;
         newest_whole(complete.into_iter().map(CheckpointId), |id| {
             Self::verified(blobs.clone(), &format!("chk-{id}/"), max_parallelism)
         })
@@ -128,6 +155,10 @@ impl CheckpointReader {
             directory.trim_end_matches('/')
         );
         let file = format!("{}/{path}", blobs.location());
+        if blobs.is_directory(&path) {
+            let damage = format!("{file} is damaged: it is a directory");
+            return Ok(Err(Damage::of_checkpoint(damage)));
+        }
         let Some(text) = blobs.get(&path)? else {
             let missing = format!("{file} is not there: the checkpoint is not complete");
             return Ok(Err(Damage::of_checkpoint(missing)));

@@ -95,6 +95,28 @@ pub struct Salvaged {
     pub is_complete: bool,
 }
 
+/// How much of a table of a damaged snapshot could be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovered {
+    /// All of it.
+    Everything,
+    /// Some of it; whether there was more nobody can tell.
+    Something,
+    /// Nothing, where there may have been something.
+    Nothing,
+}
+
+impl Salvaged {
+    /// How much it is.
+    pub fn recovered(&self) -> Recovered {
+        match (self.is_complete, self.rows.is_empty()) {
+            (true, _) => Recovered::Everything,
+            (false, false) => Recovered::Something,
+            (false, true) => Recovered::Nothing,
+        }
+    }
+}
+
 /// The pieces that a damaged checkpoint names, as far as it can be told.
 #[derive(Debug)]
 pub(super) struct Remains {

@@ -30,7 +30,7 @@ pub use change::KeySpan;
 pub use checkpoint_reader::CheckpointReader;
 pub use contents::{CheckpointContents, TaskState};
 pub use coordinator::CheckpointCoordinator;
-pub use damage::{Damage, Salvaged, Verified};
+pub use damage::{Damage, Recovered, Salvaged, Verified};
 pub use facts::{OperatorFacts, PlanFacts, RowCount, TableFacts};
 pub use manifest::{
     Bucket, Manifest, OperatorManifest, Piece, Segment, VERSION as MANIFEST_VERSION,
@@ -41,7 +41,9 @@ pub use owner::Owner;
 pub use reader::SnapshotReader;
 pub use savepoint::open_snapshot;
 pub use snapshot::JobSnapshot;
-pub use storage::{CheckpointStorage, StartedFrom, StorageOptions, WrittenCheckpoint};
+pub use storage::{
+    CheckpointStorage, PresentCheckpoints, StartedFrom, StorageOptions, WrittenCheckpoint,
+};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -13,7 +13,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 
 use super::change::{Change, KeySpan};
-use super::checkpoint_reader::{CheckpointReader, checkpoint_number, complete_checkpoints};
+use super::checkpoint_reader::{CheckpointReader, Stock, checkpoint_number};
 use super::contents::{ChangeSource, CheckpointContents, OperatorContents};
 use super::data_file::{DataWriter, FileSizes};
 use super::manifest::{MANIFEST, Manifest, OperatorManifest, Piece, Segment};
@@ -117,6 +117,24 @@ impl std::fmt::Debug for CheckpointStorage {
     }
 }
 
+/// What lies in a directory of checkpoints, oldest first.
+#[derive(Debug, Default)]
+pub struct PresentCheckpoints {
+    /// The complete ones with their own directories.
+    pub complete: Vec<(CheckpointId, String)>,
+    /// Those without a manifest.
+    pub without_manifest: Vec<CheckpointId>,
+}
+
+impl PresentCheckpoints {
+    /// The highest number; 0 where there is nothing.
+    pub fn highest(&self) -> CheckpointId {
+        let complete = self.complete.iter().map(|(id, _)| *id);
+        let all = complete.chain(self.without_manifest.iter().copied());
+        all.max().unwrap_or(CheckpointId(0))
+    }
+}
+
 impl CheckpointStorage {
     /// Storage in `blobs`. Looks at what is there, and changes nothing: what half-written checkpoints have left goes before the first one is written,
     /// when the directory is this run's.
@@ -171,20 +189,27 @@ impl CheckpointStorage {
         self.elsewhere = Some(checkpoint);
     }
 
-    /// The complete checkpoints in a directory with their own directories, and the highest number there, also of those that are not
-    /// complete.
-    pub fn present(directory: &str) -> Result<(Vec<(CheckpointId, String)>, CheckpointId)> {
+    /// What lies in a directory.
+    pub fn present(directory: &str) -> Result<PresentCheckpoints> {
         let blobs = open_blobs(directory)?;
-        let all = blobs.list("")?;
-        let highest = all.iter().filter_map(|blob| directory_of(&blob.path)).max();
-        let complete = complete_checkpoints(&*blobs)?.into_iter().rev();
-        let complete = complete.map(|id| (CheckpointId(id), location(&*blobs, id)));
-        Ok((complete.collect(), CheckpointId(highest.unwrap_or(0))))
+        let stock = Stock::of(&*blobs)?;
+        let complete = stock.complete.into_iter().rev();
+        let without_manifest = stock.without_manifest.into_iter().rev();
+        Ok(PresentCheckpoints {
+            complete: complete
+                .map(|id| (CheckpointId(id), location(&*blobs, id)))
+                .collect(),
+            without_manifest: without_manifest.map(CheckpointId).collect(),
+        })
     }
 
     /// The job and the run that wrote the checkpoint in a directory; `None` where its manifest does not say so, is damaged or gone.
     pub fn author(directory: &str) -> Result<Option<(String, String)>> {
-        let manifest = open_blobs(directory)?.get(MANIFEST)?;
+        let blobs = open_blobs(directory)?;
+        if blobs.is_directory(MANIFEST) {
+            return Ok(None);
+        }
+        let manifest = blobs.get(MANIFEST)?;
         let manifest = manifest.and_then(|text| Manifest::from_json(&text).ok());
         Ok(manifest.and_then(|manifest| manifest.author()))
     }

@@ -9,7 +9,9 @@ use super::expected_operators::expected_operators;
 use super::graph::JobGraph;
 use crate::checkpoint::savepoint::SavepointReader;
 use crate::checkpoint::upgrade::{MigratingReader, UpgradeReport, plan_upgrade};
-use crate::checkpoint::{CheckpointReader, Damage, Newest, SnapshotReader, Verified, newest_whole};
+use crate::checkpoint::{
+    CheckpointReader, Damage, Newest, Recovered, SnapshotReader, Verified, newest_whole,
+};
 use crate::config::SessionConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operators::COMMITTABLES;
@@ -139,6 +141,13 @@ pub struct Origin {
     pub path: String,
 }
 
+impl Origin {
+    /// Whether it was found in a directory that was named, and not named itself.
+    pub(super) fn is_below(&self, path: &str) -> bool {
+        self.path.trim_end_matches('/') != path.trim_end_matches('/')
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "checkpoint {} ({})", self.checkpoint, self.path)
@@ -149,8 +158,8 @@ impl fmt::Display for Origin {
 pub(super) struct Unreadable {
     pub(super) checkpoint: CheckpointId,
     pub(super) error: Error,
-    /// Whether it can still be told what sinks have committed with it.
-    pub(super) knows_committed: bool,
+    /// How much of what sinks have committed with it can still be told.
+    pub(super) committed: Recovered,
 }
 
 /// What is restored, and instead of what.
@@ -236,7 +245,7 @@ fn restored_instead(newest: Newest<OpenSnapshot>, place: &str) -> Result<Found> 
         unreadable.push(Unreadable {
             checkpoint: passed.checkpoint,
             error: Error::external(passed.damage.to_string()),
-            knows_committed: salvaged.is_complete,
+            committed: salvaged.recovered(),
         });
         since.add(salvaged);
     }

@@ -24,7 +24,9 @@ use super::status::{JobId, JobState, JobStatus};
 use super::worker::caught;
 use crate::blobs::{BlobStore, open_blobs};
 use crate::checkpoint::upgrade::UpgradeReport;
-use crate::checkpoint::{CheckpointStorage, Owner, StartedFrom, StorageOptions};
+use crate::checkpoint::{
+    CheckpointStorage, Owner, PresentCheckpoints, Recovered, StartedFrom, StorageOptions,
+};
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
 
@@ -42,8 +44,8 @@ pub enum JobEvent {
         checkpoint: CheckpointId,
         /// Why not.
         error: Error,
-        /// Whether it can still be told what sinks have committed with it, so that they can take it back.
-        knows_committed: bool,
+        /// How much of what sinks have committed with it can still be told, so that they can take it back.
+        committed: Recovered,
     },
     /// An attempt has failed and another one follows.
     Failed {
@@ -74,8 +76,8 @@ pub struct Started {
     pub checkpoints: Option<String>,
     /// How many checkpoints of earlier runs are there, which are left alone.
     pub earlier_checkpoints: usize,
-    /// A checkpoint that `--resume` does not go on from, because its manifest is not there.
-    pub incomplete: Option<CheckpointId>,
+    /// The checkpoints behind the restored one that have no manifest.
+    pub without_manifest: Vec<CheckpointId>,
     /// What became of the state, where it did not go back just as it was.
     pub upgrade: Option<UpgradeReport>,
 }
@@ -87,21 +89,12 @@ impl fmt::Display for JobEvent {
             JobEvent::Unreadable {
                 checkpoint,
                 error,
-                knows_committed,
-            } => {
-                let committed = match knows_committed {
-                    true => {
-                        "what sinks have committed since then is taken back, where that can be done, and written again"
-                    }
-                    false => {
-                        "what sinks have committed with it cannot be read, either: those rows come a second time"
-                    }
-                };
-                write!(
-                    f,
-                    "checkpoint {checkpoint} cannot be restored: {error}\nthe one before it is used; {committed}"
-                )
-            }
+                committed,
+            } => write!(
+                f,
+                "checkpoint {checkpoint} cannot be restored: {error}\nthe one before it is used; {}",
+                what_becomes_of(*committed)
+            ),
             JobEvent::Failed { error, restart_in } => {
                 write!(
                     f,
@@ -122,7 +115,7 @@ impl From<Unreadable> for JobEvent {
         JobEvent::Unreadable {
             checkpoint: unreadable.checkpoint,
             error: unreadable.error,
-            knows_committed: unreadable.knows_committed,
+            committed: unreadable.committed,
         }
     }
 }
@@ -143,7 +136,7 @@ impl fmt::Display for Started {
                 plural(self.earlier_checkpoints, "is", "are"),
             )?;
         }
-        if let Some(checkpoint) = self.incomplete {
+        for checkpoint in &self.without_manifest {
             write!(
                 f,
                 "\nchk-{checkpoint} is there without its manifest.json: it was not complete when the job ended, or somebody has removed the file; it is not used"
@@ -153,6 +146,21 @@ impl fmt::Display for Started {
             write!(f, "\n{}", upgrade.to_string().trim_end())?;
         }
         Ok(())
+    }
+}
+
+/// What becomes of the rows that sinks have committed with a checkpoint that is damaged.
+fn what_becomes_of(committed: Recovered) -> &'static str {
+    match committed {
+        Recovered::Everything => {
+            "what sinks have committed since then is taken back, where that can be done, and written again"
+        }
+        Recovered::Something => {
+            "what can still be read of the list of what sinks have committed with it is taken back, where that can be done, and written again; should the list have been longer, the rest of those rows come a second time"
+        }
+        Recovered::Nothing => {
+            "what sinks have committed with it cannot be read, either: those rows come a second time"
+        }
     }
 }
 
@@ -359,7 +367,7 @@ impl FirstAttempt {
         let restored = origin
             .as_ref()
             .map_or(CheckpointId(0), |origin| origin.checkpoint);
-        let last = present.highest.max(restored);
+        let last = present.highest().max(restored);
         let status = Arc::new(JobStatus::new(id, &first_graph.name, clock.clone()));
         let cancel = Arc::new(AtomicBool::new(false));
         let is_own = |origin: &Origin| {
@@ -393,8 +401,7 @@ impl FirstAttempt {
             name,
             origin: origin.clone(),
             checkpoints: has_checkpoints(options).cloned(),
-            incomplete: (options.restore.resume && present.highest > restored)
-                .then_some(present.highest),
+            without_manifest: without_manifest(options, &present, origin.as_ref())?,
             earlier_checkpoints: if resumes { 0 } else { present.complete.len() },
             upgrade: upgrade.filter(|upgrade| !upgrade.is_unchanged()),
         };
@@ -538,7 +545,7 @@ impl Redeployment {
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&graph));
         let snapshot = snapshot.transpose()?.map(|(snapshot, _)| snapshot);
         let origin = snapshot.as_ref().map(OpenSnapshot::origin);
-        let last = CheckpointId(self.first.0 - 1).max(present.highest);
+        let last = CheckpointId(self.first.0 - 1).max(present.highest());
         let start = Start {
             snapshot: snapshot.as_ref(),
             last,
@@ -627,27 +634,32 @@ impl Ownership {
 }
 
 /// What lies in `execution.checkpointing.dir`.
-struct PresentCheckpoints {
-    /// The complete ones.
-    complete: Vec<(CheckpointId, String)>,
-    /// The highest number, of complete and of broken ones.
-    highest: CheckpointId,
-}
-
 fn present_checkpoints(options: &JobOptions) -> Result<PresentCheckpoints> {
     let directory = match &options.checkpoints.directory {
         Some(directory) if has_checkpoints(options).is_some() || options.restore.resume => {
             directory
         }
-        _ => {
-            return Ok(PresentCheckpoints {
-                complete: Vec::new(),
-                highest: CheckpointId(0),
-            });
-        }
+        _ => return Ok(PresentCheckpoints::default()),
     };
-    let (complete, highest) = CheckpointStorage::present(directory)?;
-    Ok(PresentCheckpoints { complete, highest })
+    CheckpointStorage::present(directory)
+}
+
+/// The checkpoints without a manifest that are newer than the one that was chosen as the newest of a directory.
+fn without_manifest(
+    options: &JobOptions,
+    present: &PresentCheckpoints,
+    origin: Option<&Origin>,
+) -> Result<Vec<CheckpointId>> {
+    let path = options.restore.path.as_ref();
+    let mut found = match (options.restore.resume, path, origin) {
+        (true, ..) => present.without_manifest.clone(),
+        (false, Some(path), Some(origin)) if origin.is_below(path) => {
+            CheckpointStorage::present(path)?.without_manifest
+        }
+        _ => Vec::new(),
+    };
+    found.retain(|id| origin.is_none_or(|origin| *id > origin.checkpoint));
+    Ok(found)
 }
 
 /// What the options say that the job starts from.

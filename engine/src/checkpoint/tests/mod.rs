@@ -526,6 +526,12 @@ fn check_salvaged(salvaged: &Salvaged, damaged: &str) {
     assert!(salvaged.rows.is_empty() || is_there, "{salvaged:?}");
     let knows_all = !damaged.ends_with("manifest.json") && is_there;
     assert_eq!(salvaged.is_complete, knows_all, "{damaged}: {salvaged:?}");
+    let recovered = match (knows_all, is_there) {
+        (true, _) => Recovered::Everything,
+        (false, true) => Recovered::Something,
+        (false, false) => Recovered::Nothing,
+    };
+    assert_eq!(salvaged.recovered(), recovered, "{damaged}: {salvaged:?}");
 }
 
 #[test]

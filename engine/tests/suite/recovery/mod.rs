@@ -588,14 +588,20 @@ fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used_and_each_row_is_w
                 && unreadable.contains(damaged.to_str().unwrap()),
             "{unreadable}"
         );
-        // Of a damaged manifest nobody can tell whether it names everything.
+        // Of a damaged manifest nobody can tell whether it names everything, but what it still names is taken back.
         let is_unsure = unreadable.contains("come a second time");
         assert_eq!(is_unsure, file == "manifest", "{unreadable}");
+        assert!(unreadable.contains("is taken back"), "{unreadable}");
+        assert!(
+            !unreadable.contains("cannot be read, either"),
+            "{unreadable}"
+        );
         let started = events[1].to_string();
         assert!(
             started.contains(&format!("checkpoint {} (", complete[0])),
             "{started}"
         );
+        assert!(!started.contains("manifest.json"), "told before: {started}");
         let numbers = stage.committed().len();
         assert!(numbers > committed, "the job went on");
         assert_eq!(stage.committed(), sums(numbers as i64));
