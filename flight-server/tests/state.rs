@@ -129,6 +129,48 @@ fn the_ddl_reads_the_table_with_sql() {
 }
 
 #[test]
+fn whatever_opens_a_savepoint_tells_that_its_manifest_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = saved(&directory, 3, &[("a", 1), ("b", 20)]);
+    let path = saved(&directory, 4, &[("a", 1), ("b", 20)]);
+    let manifest = format!("{path}/savepoint.json");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let altered = text.replacen("\"first\": 4", "\"first\": 5", 1);
+    assert_ne!(text, altered);
+    std::fs::write(&manifest, altered).unwrap();
+    let told = |arguments: &[&str]| {
+        let output = volley(arguments);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {errors}");
+        assert!(
+            errors.contains("savepoint.json is damaged: it does not have the checksum"),
+            "{errors}"
+        );
+    };
+    told(&["state", "ls", &path]);
+    told(&["state", "show", &path]);
+    told(&["state", "diff", &path, &whole]);
+    told(&["state", "diff", &whole, &path]);
+    let run = |sql: &str| {
+        let script = directory.path().join("script.sql");
+        std::fs::write(&script, sql).unwrap();
+        told(&["run", script.to_str().unwrap()]);
+    };
+    run(&format!(
+        "CREATE TABLE t (k STRING) WITH ('connector' = 'savepoint', 'path' = '{path}', 'operator' = '{UID}'); SELECT * FROM t;"
+    ));
+    let tables = "CREATE TABLE g (v INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1'); \
+                  CREATE TABLE o (v INT, n BIGINT) WITH ('connector' = 'blackhole');";
+    let insert = "INSERT INTO o SELECT v, COUNT(*) FROM g GROUP BY v;";
+    run(&format!("{tables} EXPLAIN UPGRADE FROM '{path}' {insert}"));
+    let dir = directory.path().join("ck");
+    run(&format!(
+        "SET 'execution.checkpointing.dir' = '{}'; SET 'execution.state-recovery.path' = '{path}'; {tables} {insert}",
+        dir.display()
+    ));
+}
+
+#[test]
 fn differences_are_told_key_by_key() {
     let directory = tempfile::tempdir().unwrap();
     let first = saved(&directory, 1, &[("a", 1), ("b", 2), ("c", 3)]);

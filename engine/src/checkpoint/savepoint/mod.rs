@@ -1,8 +1,8 @@
 //! Savepoints: the state of a job as Parquet files that people and other tools can read, independent of the backend.
 //!
 //! A savepoint is a directory `savepoint-<job>-<checkpoint>` with one Parquet file an operator's table, and `savepoint.json`, put last,
-//! which names them with their lengths and checksums, next to the job's SQL and plan, and has a checksum of its own. Files are written key-group range by key-group
-//! range, and read likewise, so memory need not hold all of a table.
+//! which names them with their lengths and checksums, next to the job's SQL and plan, and has a checksum of its own. Files are written
+//! key-group range by key-group range, and read likewise, so memory need not hold all of a table.
 
 mod blob_file;
 mod manifest;
