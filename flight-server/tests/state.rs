@@ -7,14 +7,18 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
-use volley::checkpoint::{JobSnapshot, OperatorFacts, PlanFacts, savepoint};
+use volley::blobs::open_blobs;
+use volley::checkpoint::{
+    CheckpointCoordinator, CheckpointStorage, JobSnapshot, KeySpan, OperatorFacts, PlanFacts,
+    StartedFrom, StorageOptions, savepoint,
+};
 use volley::state::{KEY_HASH_COLUMN, StateSnapshot};
 use volley::stream::CheckpointId;
 
 const UID: &str = "group-aggregate-00112233";
 
-/// A savepoint of sums by key.
-fn saved(directory: &tempfile::TempDir, checkpoint: u64, sums: &[(&str, i64)]) -> String {
+/// State of sums by key.
+fn sums_by_key(sums: &[(&str, i64)]) -> StateSnapshot {
     let hash = |key: &str| {
         key.bytes().fold(7u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -30,6 +34,12 @@ fn saved(directory: &tempfile::TempDir, checkpoint: u64, sums: &[(&str, i64)]) -
     ]);
     let mut state = StateSnapshot::default();
     state.insert_keyed("groups", vec![rows.unwrap()]);
+    state
+}
+
+/// A savepoint of sums by key.
+fn saved(directory: &tempfile::TempDir, checkpoint: u64, sums: &[(&str, i64)]) -> String {
+    let state = sums_by_key(sums);
     let snapshot = JobSnapshot {
         checkpoint: CheckpointId(checkpoint),
         operators: BTreeMap::from([(UID.to_string(), state)]),
@@ -126,6 +136,54 @@ fn the_ddl_reads_the_table_with_sql() {
         rows.contains("21") && rows.contains("301") && !rows.contains(" a "),
         "{rows}"
     );
+}
+
+/// A directory of incremental checkpoints, of which the second replaces the rows of a key.
+fn checkpoints(directory: &tempfile::TempDir) -> String {
+    let path = directory
+        .path()
+        .join("checkpoints")
+        .to_str()
+        .unwrap()
+        .to_string();
+    let blobs = open_blobs(&path).unwrap();
+    let options = StorageOptions {
+        job: "sums".to_string(),
+        run: "run".to_string(),
+        max_parallelism: 128,
+        retained: 1,
+        incremental: true,
+        names: BTreeMap::new(),
+        owned_from: CheckpointId(0),
+        writer: "w".to_string(),
+    };
+    let mut storage = CheckpointStorage::open(&*blobs, options, StartedFrom::Nothing).unwrap();
+    let mut coordinator = CheckpointCoordinator::new(&[KeySpan::ALL], CheckpointId(0));
+    for (gone, sums) in [
+        (None, &[("a", 1), ("b", 2)][..]),
+        (Some(vec![]), &[("b", 3)]),
+    ] {
+        let mut state = sums_by_key(sums);
+        state.gone = gone;
+        let id = coordinator.trigger().unwrap();
+        let contents = coordinator.acknowledge(0, id, vec![(UID.to_string(), state)]);
+        storage.write(&*blobs, &contents.unwrap()).unwrap();
+    }
+    path
+}
+
+#[test]
+fn rows_that_a_later_checkpoint_replaced_are_not_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = checkpoints(&directory);
+    let listed = printed(&["state", "ls", &path]);
+    let groups = listed.lines().find(|line| line.contains("groups")).unwrap();
+    assert!(
+        groups.contains(" 2 rows ") && groups.ends_with(" bytes of files"),
+        "{listed}"
+    );
+    let shown = printed(&["state", "show", &path, "--format", "csv"]);
+    assert_eq!(shown.lines().count(), 3, "{shown}");
 }
 
 #[test]

@@ -354,6 +354,51 @@ fn an_incremental_checkpoint_writes_what_changed() {
     assert!(second.full_bytes > first.full_bytes * 3 / 4);
 }
 
+/// The rows of each keyed table as they are told before they are read, and as they are counted.
+fn counts(reader: &CheckpointReader) -> Vec<(String, RowCount, RowCount)> {
+    let told = reader.tables("sum").unwrap();
+    let counted = inspect::counted_tables(reader, "sum").unwrap();
+    let pairs = told.into_iter().zip(counted);
+    let pairs = pairs.filter(|(told, _)| told.scope == TableScope::Keyed);
+    pairs
+        .map(|(told, counted)| (told.name, told.rows, counted.rows))
+        .collect()
+}
+
+#[test]
+fn rows_are_told_as_at_most_so_many_where_segments_replace_each_other_and_counted_exactly() {
+    let (blobs, mut job) = (memory_store(), Job::new(5));
+    let mut storage = open(&*blobs, true, 1);
+    for step in 0..12 {
+        let keys = if step == 0 { 300 } else { 40 };
+        let contents = match step {
+            6 => {
+                let everything = job.everything();
+                job.checkpoint(everything)
+            }
+            _ => job.changed_checkpoint(keys),
+        };
+        storage.write(&*blobs, &contents).unwrap();
+        let reader = latest(&blobs).unwrap().unwrap();
+        let whole = rows_of(&reader.read_all().unwrap().operators["sum"]);
+        let speaking = reader.manifest().operators["sum"].segments.iter();
+        let several = speaking.filter(|segment| segment.speaks()).count() > 1;
+        for (name, told, counted) in counts(&reader) {
+            let rows = whole.get(&name).map_or(0, Vec::len) as u64;
+            assert_eq!(counted, RowCount::exactly(rows), "{name} at {step}");
+            assert!(told.rows >= rows, "{name} at {step}: {told} of {rows}");
+            assert_eq!(told.at_most, several, "{name} at {step}: {told} of {rows}");
+            assert!(
+                told.at_most || told.rows == rows,
+                "{name} at {step}: {told}"
+            );
+        }
+        let report = upgrade::plan_upgrade(&reader, &[]).unwrap().to_string();
+        assert_eq!(report.contains(": at most "), several, "{report}");
+        assert!(report.contains(" of files"), "{report}");
+    }
+}
+
 #[test]
 fn files_go_when_nobody_names_them_and_no_other_file_ever_does() {
     let (stores, _directory) = stores();
