@@ -138,6 +138,60 @@ fn the_ddl_reads_the_table_with_sql() {
     );
 }
 
+/// The rows of the savepoint whose state is declared as `columns`, or what is said instead.
+fn read_as(path: &str, columns: &str) -> Result<String, String> {
+    let script = format!("{path}-read.sql");
+    let sql = format!(
+        "CREATE TABLE t ({columns}) WITH ('connector' = 'savepoint', 'path' = '{path}', 'operator' = '{UID}');\nSELECT * FROM t;"
+    );
+    std::fs::write(&script, sql).unwrap();
+    let output = volley(&["run", &script]);
+    match output.status.code() {
+        Some(0) => Ok(String::from_utf8(output.stdout).unwrap()),
+        code => {
+            assert_eq!(code, Some(2), "the declaration is to blame");
+            Err(String::from_utf8(output.stderr).unwrap())
+        }
+    }
+}
+
+#[test]
+fn values_of_state_that_do_not_fit_the_declared_type_end_the_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = saved(&directory, 4, &[("7", 1), ("b", 406)]);
+    for wide in [
+        "SMALLINT",
+        "INT",
+        "BIGINT",
+        "DECIMAL(3, 0)",
+        "DOUBLE",
+        "STRING",
+    ] {
+        let rows = read_as(&path, &format!("`SUM(v).sum` {wide}")).unwrap();
+        assert!(rows.contains("406"), "{wide}: {rows}");
+    }
+    for narrow in ["TINYINT", "DECIMAL(2, 0)"] {
+        let error = read_as(&path, &format!("`SUM(v).sum` {narrow}")).unwrap_err();
+        let said = format!(
+            "column \"SUM(v).sum\" of table \"t\", BIGINT in the state, is declared as {narrow}: the value 406 does not fit"
+        );
+        assert!(error.contains(&said), "{error}");
+        assert!(
+            error.contains(
+                "declare it as it is in the state, or with a wider type: `SUM(v).sum` BIGINT"
+            ),
+            "{error}"
+        );
+    }
+    let error = read_as(&path, "k ROW<a INT>").unwrap_err();
+    assert!(error.contains("STRING cannot become ROW<"), "{error}");
+    let error = read_as(&path, "k INT").unwrap_err();
+    assert!(
+        error.contains("STRING in the state, is declared as INT: the value b does not fit"),
+        "{error}"
+    );
+}
+
 /// A directory of incremental checkpoints, of which the second replaces the rows of a key.
 fn checkpoints(directory: &tempfile::TempDir) -> String {
     let path = directory

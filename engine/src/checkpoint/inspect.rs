@@ -203,6 +203,14 @@ pub fn sql_type(data_type: &DataType) -> Result<LogicalType> {
     Ok(LogicalType::nullable(root))
 }
 
+/// What people call an Arrow type: the SQL type, where there is one.
+pub fn type_name(data_type: &DataType) -> String {
+    match sql_type(data_type) {
+        Ok(sql) => sql.to_string(),
+        Err(_) => data_type.to_string(),
+    }
+}
+
 fn no_sql_type(data_type: &DataType) -> Error {
     Error::unsupported(format!("state of the type {data_type} in SQL"))
 }
@@ -219,7 +227,7 @@ pub fn as_sql(batch: &RecordBatch) -> Result<(Schema, RecordBatch)> {
     Ok((schema, RecordBatch::try_new(arrow, columns)?))
 }
 
-/// A column as another type.
+/// A column as another type. Errors: a value does not fit.
 pub fn value_as(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if column.data_type() == data_type {
         return Ok(column.clone());

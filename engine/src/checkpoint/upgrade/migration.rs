@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, MapArray, RecordBatch,
-    StructArray, new_empty_array, new_null_array,
+    StructArray, make_array, new_empty_array, new_null_array,
 };
-use arrow::buffer::OffsetBuffer;
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute;
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, SchemaRef};
+use arrow::util::display::array_value_to_string;
 
 use super::table_change::{TableChange, same_column};
+use crate::checkpoint::inspect::type_name;
 use crate::error::{Error, Result};
 use crate::state::EXPIRY_COLUMN;
 
@@ -28,22 +30,27 @@ pub(super) fn migrated(table: &str, batch: RecordBatch, asked: &SchemaRef) -> Re
         .iter()
         .zip(&change.sources)
         .map(|(field, source)| match source {
-            Some(source) => converted(batch.column(*source), field.data_type()),
+            Some(source) => {
+                let of_column = |error: Error| {
+                    error.prefixed(&format!("column {} of the table '{table}': ", field.name()))
+                };
+                converted(batch.column(*source), field.data_type()).map_err(of_column)
+            }
             None => filled(field, batch.num_rows()),
         });
     let columns = columns.collect::<Result<_>>()?;
     Ok(RecordBatch::try_new(asked.clone(), columns)?)
 }
 
-/// A column as another type; fields of rows are found by name.
+/// A column as another type; fields of rows are found by name. Errors: a value does not fit.
 pub(in crate::checkpoint) fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match to {
         to if array.data_type() == to => Ok(array.clone()),
         DataType::Struct(fields) => {
-            let from = array.as_struct();
+            let from = array.as_struct_opt().ok_or_else(|| no_cast(array, to))?;
             let columns = fields.iter().enumerate().map(|(index, field)| {
                 match same_column(fields, index, from.fields()) {
-                    Some(source) => converted(from.column(source), field.data_type()),
+                    Some(source) => converted(&visible(from, source)?, field.data_type()),
                     None => filled(field, from.len()),
                 }
             });
@@ -56,7 +63,9 @@ pub(in crate::checkpoint) fn converted(array: &ArrayRef, to: &DataType) -> Resul
             )?))
         }
         DataType::List(item) => {
-            let from = array.as_list::<i32>();
+            let from = array
+                .as_list_opt::<i32>()
+                .ok_or_else(|| no_cast(array, to))?;
             let values = converted(from.values(), item.data_type())?;
             let (offsets, nulls) = (from.offsets().clone(), from.nulls().cloned());
             Ok(Arc::new(ListArray::try_new(
@@ -67,15 +76,63 @@ pub(in crate::checkpoint) fn converted(array: &ArrayRef, to: &DataType) -> Resul
             )?))
         }
         DataType::Map(entries, ordered) => {
-            let from = array.as_map();
+            let from = array.as_map_opt().ok_or_else(|| no_cast(array, to))?;
             let (offsets, nulls) = (from.offsets().clone(), from.nulls().cloned());
             let values: ArrayRef = Arc::new(in_order(from.entries(), entries.data_type())?);
             let values = values.as_struct().clone();
             let map = MapArray::try_new(entries.clone(), offsets, values, nulls, *ordered)?;
             Ok(Arc::new(map))
         }
-        to => Ok(compute::cast(array, to)?),
+        to => cast_all(array, to),
     }
+}
+
+/// A field of rows, without what lies where there is no row.
+fn visible(rows: &StructArray, field: usize) -> Result<ArrayRef> {
+    let values = rows.column(field);
+    let Some(there) = rows.nulls().filter(|there| there.null_count() > 0) else {
+        return Ok(values.clone());
+    };
+    if *values.data_type() == DataType::Null {
+        return Ok(values.clone());
+    }
+    let nulls = NullBuffer::union(values.nulls(), Some(there));
+    let data = values.to_data().into_builder().nulls(nulls).build()?;
+    Ok(make_array(data))
+}
+
+/// Each value as another type.
+fn cast_all(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if !compute::can_cast_types(array.data_type(), to) {
+        return Err(no_cast(array, to));
+    }
+    let cast = compute::cast(array, to)?;
+    let Some(row) = (0..array.len()).find(|row| is_lost(array, &cast, *row)) else {
+        return Ok(cast);
+    };
+    let value = array_value_to_string(array, row)?;
+    let to = type_name(to);
+    Err(Error::user(format!("the value {value} does not fit {to}")))
+}
+
+fn no_cast(array: &ArrayRef, to: &DataType) -> Error {
+    let (from, to) = (type_name(array.data_type()), type_name(to));
+    Error::user(format!("{from} cannot become {to}"))
+}
+
+/// Whether a cast has made something else of a value: NULL, or infinity of a number.
+fn is_lost(array: &ArrayRef, cast: &ArrayRef, row: usize) -> bool {
+    if cast.is_null(row) {
+        return array.is_valid(row);
+    }
+    let (wide, narrow) = (
+        array.as_primitive_opt::<Float64Type>(),
+        cast.as_primitive_opt::<Float32Type>(),
+    );
+    let (Some(wide), Some(narrow)) = (wide, narrow) else {
+        return false;
+    };
+    narrow.value(row).is_infinite() && wide.value(row).is_finite()
 }
 
 /// Entries of a map: key and value, whatever they are called.

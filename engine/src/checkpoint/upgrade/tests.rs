@@ -246,6 +246,106 @@ fn a_new_aggregate_begins_over_no_rows_and_others_may_go() {
     assert!(error.reason.contains("number of rows"), "{error}");
 }
 
+/// What `converted` says of a column.
+fn misfit(array: impl Array + 'static, to: &DataType) -> String {
+    let array: ArrayRef = Arc::new(array);
+    match converted(&array, to) {
+        Ok(array) => panic!("it fits: {array:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn values_that_do_not_fit_a_type_are_told_and_never_null() {
+    let whole = || Int64Array::from(vec![Some(-128), None, Some(127)]);
+    let fits = converted(&(Arc::new(whole()) as ArrayRef), &DataType::Int8).unwrap();
+    assert_eq!(*fits, Int8Array::from(vec![Some(-128), None, Some(127)]));
+    let text = |text: &str| StringArray::from(vec![None, Some(text)]);
+    let said = |array: ArrayRef, to: &DataType| converted(&array, to).unwrap_err().to_string();
+    for (array, to, expected) in [
+        (
+            Arc::new(Int64Array::from(vec![1, 406])) as ArrayRef,
+            DataType::Int8,
+            "406 does not fit TINYINT",
+        ),
+        (
+            Arc::new(UInt64Array::from(vec![u64::MAX])),
+            DataType::Int64,
+            "18446744073709551615 does not fit BIGINT",
+        ),
+        (
+            Arc::new(Int64Array::from(vec![-1])),
+            DataType::UInt8,
+            "-1 does not fit",
+        ),
+        (
+            Arc::new(Int64Array::from(vec![12345])),
+            DataType::Decimal128(4, 0),
+            "12345 does not fit DECIMAL(4, 0)",
+        ),
+        (
+            Arc::new(Float64Array::from(vec![1e300])),
+            DataType::Float32,
+            "1e300 does not fit FLOAT",
+        ),
+        (
+            Arc::new(Float64Array::from(vec![1e300])),
+            DataType::Int32,
+            "1e300 does not fit INT",
+        ),
+        (
+            Arc::new(text("abc")),
+            DataType::Int32,
+            "abc does not fit INT",
+        ),
+        (
+            Arc::new(text("300")),
+            DataType::Int8,
+            "300 does not fit TINYINT",
+        ),
+        (
+            Arc::new(text("soon")),
+            DataType::Date32,
+            "soon does not fit DATE",
+        ),
+        (
+            Arc::new(text("perhaps")),
+            DataType::Boolean,
+            "perhaps does not fit BOOLEAN",
+        ),
+    ] {
+        let error = said(array, &to);
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn values_within_lists_and_rows_must_fit_too_but_not_what_lies_where_there_is_no_row() {
+    let list = ListArray::from_iter_primitive::<Int64Type, _, _>(vec![Some(vec![
+        Some(1),
+        None,
+        Some(300),
+    ])]);
+    let small = |name: &str| Arc::new(Field::new(name, DataType::Int8, true));
+    let error = misfit(list, &DataType::List(small("item")));
+    assert!(error.contains("300 does not fit TINYINT"), "{error}");
+    let rows = |nulls: Vec<bool>| {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 300]));
+        let fields = Fields::from(vec![nullable("a", DataType::Int64)]);
+        StructArray::try_new(fields, vec![values], Some(nulls.into())).unwrap()
+    };
+    let to = DataType::Struct(Fields::from(vec![small("a")]));
+    let error = misfit(rows(vec![true, true]), &to);
+    assert!(error.contains("300 does not fit TINYINT"), "{error}");
+    let scalar = || Int64Array::from(vec![1]);
+    for nested in [to.clone(), DataType::List(small("item"))] {
+        let error = misfit(scalar(), &nested);
+        assert!(error.contains("BIGINT cannot become"), "{error}");
+    }
+    let hidden: ArrayRef = Arc::new(rows(vec![true, false]));
+    assert_eq!(converted(&hidden, &to).unwrap().null_count(), 1);
+}
+
 fn job(operators: Vec<(&str, RecordBatch)>) -> JobSnapshot {
     let states = operators.into_iter().map(|(uid, batch)| {
         let mut state = StateSnapshot::default();

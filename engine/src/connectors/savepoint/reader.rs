@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use serde::{Deserialize, Serialize};
 
 use super::StateSource;
-use crate::checkpoint::inspect::{read_piece, value_as};
+use crate::checkpoint::inspect::{read_piece, type_name, value_as};
 use crate::connectors::source::{PollRequest, SourcePoll};
 use crate::connectors::{SourceReader, SplitState};
 use crate::error::{Error, Result};
-use crate::types::RowKinds;
+use crate::types::{Field, RowKinds};
 
 /// Which piece, and how many of its rows were given.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -60,20 +60,36 @@ impl StateReader {
             if batch.num_rows() == 0 {
                 continue;
             }
-            let columns = arrow.fields().iter().map(|field| {
-                let column = batch.column_by_name(field.name()).ok_or_else(|| {
-                    Error::user(format!("the state has no column \"{}\"", field.name()))
+            let columns = schema.fields.iter().map(|declared| {
+                let column = batch.column_by_name(&declared.name).ok_or_else(|| {
+                    Error::user(format!("the state has no column \"{}\"", declared.name))
                 })?;
-                value_as(column, field.data_type()).map_err(|error| {
-                    let (name, is) = (field.name(), column.data_type());
-                    error.context(format!("column \"{name}\", which is {is} in the state"))
-                })
+                as_declared(&descriptor.name, column, declared)
             });
             let columns = columns.collect::<Result<_>>()?;
             rows.push_back(RecordBatch::try_new(arrow.clone(), columns)?);
         }
         Ok(rows)
     }
+}
+
+/// A column of the state in the type that `table` declares.
+fn as_declared(table: &str, column: &ArrayRef, declared: &Field) -> Result<ArrayRef> {
+    let Field {
+        name, logical_type, ..
+    } = declared;
+    let is = type_name(column.data_type());
+    let cast = match logical_type.nullable || column.logical_null_count() == 0 {
+        true => value_as(column, &logical_type.to_arrow()),
+        false => Err(Error::user("a row has NULL")),
+    };
+    cast.map_err(|error| {
+        let place = format!(
+            "column \"{name}\" of table \"{table}\", {is} in the state, is declared as {logical_type}: "
+        );
+        let mend = format!("declare it as it is in the state, or with a wider type: `{name}` {is}");
+        error.prefixed(&place).hint(mend)
+    })
 }
 
 impl SourceReader for StateReader {
@@ -130,5 +146,35 @@ impl SourceReader for StateReader {
             position: serde_json::json!({"piece": piece.position.piece, "rows": piece.position.rows}),
         };
         Ok(self.pieces.iter().map(split).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::Int64Array;
+
+    use super::*;
+    use crate::types::{LogicalType, TypeRoot};
+
+    #[test]
+    fn null_is_not_read_as_a_column_without_null() {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
+        let declared = |nullable| {
+            let root = TypeRoot::BigInt;
+            Field::new("n", LogicalType { root, nullable })
+        };
+        assert_eq!(
+            &as_declared("t", &column, &declared(true)).unwrap(),
+            &column
+        );
+        let error = as_declared("t", &column, &declared(false)).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("is declared as BIGINT NOT NULL: a row has NULL"),
+            "{error}"
+        );
+        as_declared("t", &column.slice(0, 1), &declared(false)).unwrap();
     }
 }
