@@ -52,6 +52,7 @@ fn saved(directory: &tempfile::TempDir, checkpoint: u64, sums: &[(&str, i64)]) -
             uid: UID.to_string(),
             name: "GroupAggregate".to_string(),
             description: "GroupAggregate(groupBy=[k])".to_string(),
+            ..OperatorFacts::default()
         }],
     };
     savepoint::write(&snapshot, 128, &facts, directory.path().to_str().unwrap()).unwrap()
@@ -207,7 +208,7 @@ fn checkpoints(directory: &tempfile::TempDir) -> String {
         max_parallelism: 128,
         retained: 1,
         incremental: true,
-        names: BTreeMap::new(),
+        operators: BTreeMap::new(),
         owned_from: CheckpointId(0),
         writer: "w".to_string(),
     };

@@ -289,7 +289,7 @@ impl Checkpoints {
             max_parallelism: Subtask::SINGLE.max_parallelism,
             retained: 1,
             incremental: true,
-            names: BTreeMap::new(),
+            operators: BTreeMap::new(),
             owned_from: CheckpointId(0),
             writer: "bench".to_string(),
         };

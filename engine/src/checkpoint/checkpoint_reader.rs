@@ -319,6 +319,7 @@ impl SnapshotReader for CheckpointReader {
             uid: uid.clone(),
             name: operator.name.clone(),
             description: operator.name.clone(),
+            columns: operator.columns.clone(),
         });
         Some(PlanFacts {
             job: self.manifest.job.clone(),

@@ -1,5 +1,6 @@
 //! What is known about saved state without reading it: who wrote it, and what its tables are.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::AddAssign;
 
@@ -21,8 +22,11 @@ pub struct PlanFacts {
     pub operators: Vec<OperatorFacts>,
 }
 
+/// By the name of a column what it holds, told in terms of tables (`UPPER(name)`); several texts where several inputs have a column of the name.
+pub type ColumnTexts = BTreeMap<String, BTreeSet<String>>;
+
 /// One operator of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorFacts {
     /// The stable id of its state.
     pub uid: String,
@@ -30,6 +34,9 @@ pub struct OperatorFacts {
     pub name: String,
     /// The same with what it computes, as EXPLAIN shows it.
     pub description: String,
+    /// The columns that it reads; empty where they are not known.
+    #[serde(default, skip_serializing_if = "ColumnTexts::is_empty")]
+    pub columns: ColumnTexts,
 }
 
 impl PlanFacts {

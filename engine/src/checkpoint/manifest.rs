@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::change::KeySpan;
+use super::facts::ColumnTexts;
 use super::sealed::{ManifestFault, NO_CHECKSUM, opened, sealed};
 use crate::error::{Error, Result};
 use crate::stream::CheckpointId;
@@ -45,6 +46,9 @@ pub struct OperatorManifest {
     /// Its name, for people.
     #[serde(default)]
     pub name: String,
+    /// What the columns that it reads hold, by their names.
+    #[serde(default, skip_serializing_if = "ColumnTexts::is_empty")]
+    pub columns: ColumnTexts,
     /// Its operator-scope tables.
     #[serde(default)]
     pub tables: BTreeMap<String, Piece>,
@@ -234,6 +238,7 @@ mod tests {
         };
         let operator = OperatorManifest {
             name: "Sum".into(),
+            columns: BTreeMap::new(),
             tables: BTreeMap::from([("$time".to_string(), piece)]),
             segments: vec![],
         };

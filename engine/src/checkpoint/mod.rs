@@ -31,7 +31,7 @@ pub use checkpoint_reader::CheckpointReader;
 pub use contents::{CheckpointContents, TaskState};
 pub use coordinator::CheckpointCoordinator;
 pub use damage::{Damage, Recovered, Salvaged, Verified};
-pub use facts::{OperatorFacts, PlanFacts, RowCount, TableFacts};
+pub use facts::{ColumnTexts, OperatorFacts, PlanFacts, RowCount, TableFacts};
 pub use manifest::{
     Bucket, Manifest, OperatorManifest, Piece, Segment, VERSION as MANIFEST_VERSION,
 };

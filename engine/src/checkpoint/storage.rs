@@ -21,7 +21,7 @@ use super::merge::{self, MergePlan, Merged};
 use super::owner::Owner;
 use super::sealed::ManifestFault;
 use super::segment::{SegmentWriter, write_change};
-use super::{JobSnapshot, SnapshotReader};
+use super::{JobSnapshot, OperatorFacts, SnapshotReader};
 use crate::blobs::{BlobInfo, BlobStore, open_blobs};
 use crate::error::{Error, Result};
 use crate::state::TableScope;
@@ -40,8 +40,8 @@ pub struct StorageOptions {
     pub retained: usize,
     /// `execution.checkpointing.incremental`.
     pub incremental: bool,
-    /// Names of operators by stable id, for people who read a manifest.
-    pub names: BTreeMap<String, String>,
+    /// What a manifest tells of operators, by stable id.
+    pub operators: BTreeMap<String, OperatorFacts>,
     /// Checkpoints in the directory from this one on are the job's own and go when newer ones have taken their place; those before it are
     /// somebody else's, and stay.
     pub owned_from: CheckpointId,
@@ -387,8 +387,11 @@ impl CheckpointStorage {
             let stages = !self.options.incremental && operator.builds_on_earlier();
             let keyed = if stages { &mut staged } else { &mut data };
             let segments = self.write_keyed(keyed, checkpoint, &uid, &operator)?;
+            let known = self.options.operators.get(&uid).cloned();
+            let known = known.unwrap_or_default();
             let written = OperatorManifest {
-                name: self.options.names.get(&uid).cloned().unwrap_or_default(),
+                name: known.name,
+                columns: known.columns,
                 tables: write_tables(&mut data, operator.tables)?,
                 segments,
             };

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
 use super::explain::{describe, explain};
 use super::logical::ExplainDetails;
+use super::node_uid::{lineages, read_columns};
 use super::nodes::Distribution;
 use super::operator_builder::OperatorBuilder;
 use crate::checkpoint::{OperatorFacts, PlanFacts};
@@ -68,10 +69,12 @@ pub fn build_graph(
 
 /// What a savepoint tells of the job; the SQL text is known elsewhere.
 fn plan_facts(plan: &ExecPlan, config: &SessionConfig, job: &str) -> PlanFacts {
+    let lineages = lineages(plan);
     let operators = plan.nodes.iter().map(|node| OperatorFacts {
         uid: node.uid.clone(),
         name: node.kind.name().to_string(),
         description: describe(plan, node),
+        columns: read_columns(plan, &lineages, node),
     });
     PlanFacts {
         job: job.to_string(),

@@ -440,7 +440,7 @@ mod tests {
             max_parallelism: 128,
             retained: options.retained,
             incremental: false,
-            names: BTreeMap::new(),
+            operators: BTreeMap::new(),
             owned_from: CheckpointId(0),
             writer: "w".to_string(),
         };

@@ -13,7 +13,7 @@ use super::graph::{Edge, EdgeKind, JobGraph, Partitioning, Vertex, VertexHead, V
 use super::metrics::JobMetrics;
 use super::task::{Head, Slot, SourceHead, Task};
 use crate::checkpoint::upgrade::{MigratingReader, plan_upgrade};
-use crate::checkpoint::{KeySpan, SnapshotReader};
+use crate::checkpoint::{KeySpan, OperatorFacts, SnapshotReader};
 use crate::error::Result;
 use crate::operators::{Context, Subtask, TierOptions, tiered};
 use crate::state::MemoryShare;
@@ -168,17 +168,27 @@ fn starts_afresh(uid: &str, snapshot: Option<&dyn SnapshotReader>) -> bool {
     snapshot.is_none_or(|snapshot| !snapshot.operators().iter().any(|saved| saved == uid))
 }
 
-/// The operators' names by stable id.
-pub(super) fn operator_names(graph: &JobGraph) -> BTreeMap<String, String> {
-    let mut names = BTreeMap::new();
+/// What a checkpoint tells of the operators, by stable id.
+pub(super) fn operator_facts(graph: &JobGraph) -> BTreeMap<String, OperatorFacts> {
+    let mut operators = BTreeMap::new();
+    let mut add = |uid: &String, name: &String| {
+        let known = graph.facts.operator(uid).cloned();
+        let facts = OperatorFacts {
+            name: name.clone(),
+            ..known.unwrap_or_default()
+        };
+        operators.insert(uid.clone(), facts);
+    };
     for vertex in &graph.vertices {
         if let VertexHead::Source(source) = &vertex.head {
-            names.insert(source.uid.clone(), source.name.clone());
+            add(&source.uid, &source.name);
         }
-        let chain = vertex.chain.iter();
-        names.extend(chain.map(|node| (node.uid.clone(), node.name.clone())));
+        vertex
+            .chain
+            .iter()
+            .for_each(|node| add(&node.uid, &node.name));
     }
-    names
+    operators
 }
 
 /// The channels of all edges, before tasks take their ends.

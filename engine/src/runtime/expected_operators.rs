@@ -32,6 +32,7 @@ pub fn expected_operators(graph: &JobGraph) -> Result<Vec<ExpectedOperator>> {
                 name: source.name.clone(),
                 is_stateful: true,
                 tables: Default::default(),
+                columns: Default::default(),
             });
         }
         let subtask = Subtask {
@@ -64,6 +65,7 @@ fn expected_operator(
         name: facts.map_or_else(|| name.to_string(), |facts| facts.description.clone()),
         is_stateful,
         tables: tables.into_iter().collect(),
+        columns: facts.map_or_else(Default::default, |facts| facts.columns.clone()),
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::checkpoint_options::JobEnd;
 use super::clock::Clock;
 use super::control::{JobControl, JobRequest};
-use super::deployment::operator_names;
+use super::deployment::operator_facts;
 use super::graph::{DEFAULT_NAME, JobGraph};
 use super::job::{Job, JobFailure, JobOptions, JobOutcome, Start};
 use super::metrics::{JobMetrics, Progress};
@@ -584,7 +584,7 @@ fn storage(
         max_parallelism: graph.max_parallelism,
         retained: options.checkpoints.retained,
         incremental: options.checkpoints.incremental,
-        names: operator_names(graph),
+        operators: operator_facts(graph),
         owned_from: ownership.from,
         writer: format!("{:08x}", rand::random::<u32>()),
     };

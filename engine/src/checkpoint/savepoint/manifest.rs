@@ -10,7 +10,7 @@ use super::unsealed::contradiction;
 use crate::checkpoint::sealed::{
     ManifestFault, NO_CHECKSUM, has_checksum, json, opened, parsed, sealed, version_of,
 };
-use crate::checkpoint::{Damage, PlanFacts, Verified};
+use crate::checkpoint::{ColumnTexts, Damage, PlanFacts, Verified};
 use crate::error::{Error, Result};
 use crate::state::TableScope;
 use crate::stream::{CheckpointId, KeyGroupRange};
@@ -71,6 +71,9 @@ pub struct SavepointOperator {
     pub name: String,
     /// The same with what it computes.
     pub description: String,
+    /// What the columns that it reads hold, by their names.
+    #[serde(default, skip_serializing_if = "ColumnTexts::is_empty")]
+    pub columns: ColumnTexts,
     /// Its tables.
     pub tables: Vec<SavepointTable>,
 }
@@ -159,6 +162,7 @@ impl SavepointManifest {
                 uid: operator.uid.clone(),
                 name: operator.name.clone(),
                 description: operator.description.clone(),
+                columns: operator.columns.clone(),
             });
         PlanFacts {
             job,

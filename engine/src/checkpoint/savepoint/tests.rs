@@ -25,6 +25,7 @@ fn facts() -> PlanFacts {
             uid: "group-aggregate-1".to_string(),
             name: "GroupAggregate".to_string(),
             description: "GroupAggregate(groupBy=[k])".to_string(),
+            columns: [("k".to_string(), ["UPPER(k)".to_string()].into())].into(),
         }],
     }
 }

@@ -151,6 +151,7 @@ impl Writer<'_> {
             uid: uid.to_string(),
             name: known.map_or_else(|| uid.to_string(), |known| known.name.clone()),
             description: known.map_or_else(|| uid.to_string(), |known| known.description.clone()),
+            columns: known.map_or_else(Default::default, |known| known.columns.clone()),
             tables: tables.collect::<Result<_>>()?,
         })
     }

@@ -56,6 +56,13 @@ fn memory_store() -> Arc<dyn BlobStore> {
     Arc::new(ObjectBlobs::new(memory, None, root, "memory://job"))
 }
 
+fn sum_facts() -> OperatorFacts {
+    OperatorFacts {
+        name: "GroupAggregate".to_string(),
+        ..OperatorFacts::default()
+    }
+}
+
 fn options(incremental: bool, retained: usize, writer: &str) -> StorageOptions {
     StorageOptions {
         job: "job".to_string(),
@@ -63,7 +70,7 @@ fn options(incremental: bool, retained: usize, writer: &str) -> StorageOptions {
         max_parallelism: MAX,
         retained,
         incremental,
-        names: BTreeMap::from([("sum".to_string(), "GroupAggregate".to_string())]),
+        operators: BTreeMap::from([("sum".to_string(), sum_facts())]),
         owned_from: CheckpointId(0),
         writer: writer.to_string(),
     }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::array::AsArray;
 use arrow::datatypes::SchemaRef;
 
-use super::{PlanFacts, RowCount, SnapshotReader, TableFacts};
+use super::{ColumnTexts, PlanFacts, RowCount, SnapshotReader, TableFacts};
 use crate::error::Result;
 use crate::state::{StateSnapshot, TableScope, holds_job_rows};
 use crate::stream::{CheckpointId, KeyGroup, KeyGroupRange};
@@ -35,6 +35,8 @@ pub struct ExpectedOperator {
     pub is_stateful: bool,
     /// The tables whose columns it asks for, in its own form.
     pub tables: BTreeMap<String, SchemaRef>,
+    /// What the columns that it reads hold, by their names.
+    pub columns: ColumnTexts,
 }
 
 /// Compares what was saved with the operators of a job.
@@ -94,12 +96,16 @@ fn restored(
     if !operator.is_stateful && !reader.has_rows(&operator.uid)? {
         return Ok(None);
     }
+    let facts = reader.plan_facts().unwrap_or_default();
+    let known = facts.operator(&operator.uid).map(|facts| &facts.columns);
     let (mut changes, mut fate) = (Vec::new(), Fate::Kept);
     for table in &tables {
         let (Some(saved), Some(asked)) = (&table.schema, operator.tables.get(&table.name)) else {
             continue;
         };
-        match TableChange::between(&table.name, saved, asked) {
+        let change = TableChange::between(&table.name, saved, asked)
+            .and_then(|change| change.holding(asked, known, &operator.columns));
+        match change {
             Ok(change) if change.is_none() => {}
             Ok(change) => {
                 fate = if fate == Fate::Kept {

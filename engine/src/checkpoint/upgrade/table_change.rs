@@ -4,6 +4,7 @@ use std::fmt;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 
+use crate::checkpoint::ColumnTexts;
 use crate::state::{AGGREGATE_PART, EXPIRY_COLUMN, ROWS_PART, STATE_PART};
 
 /// How a table changes its shape.
@@ -103,6 +104,35 @@ impl TableChange {
             return Err(refused(added, reason));
         }
         Ok(change)
+    }
+
+    /// The same, if the columns that come from the state hold what those of their names hold now. `saved` and `now` tell by the names of the columns that
+    /// the operator read, and reads; where nothing is told names are trusted. Tables of aggregates name their columns after what they hold.
+    pub(super) fn holding(
+        self,
+        asked: &Schema,
+        saved: Option<&ColumnTexts>,
+        now: &ColumnTexts,
+    ) -> Result<Self, Incompatible> {
+        if asked.fields().iter().any(|field| part(field).is_some()) {
+            return Ok(self);
+        }
+        let from_state = asked.fields().iter().zip(&self.sources);
+        for (field, _) in from_state.filter(|(_, source)| source.is_some()) {
+            let texts = |columns: &ColumnTexts| columns.get(field.name()).cloned();
+            let (Some(before), Some(after)) = (saved.and_then(texts), texts(now)) else {
+                continue;
+            };
+            if let Some(text) = after.difference(&before).next() {
+                let before: Vec<&str> = before.iter().map(String::as_str).collect();
+                return Err(Incompatible {
+                    table: self.table,
+                    column: field.name().clone(),
+                    reason: format!("it is {} in the state and {text} now", before.join(" or ")),
+                });
+            }
+        }
+        Ok(self)
     }
 
     /// Whether nothing changes.

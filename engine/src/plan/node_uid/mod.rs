@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan};
 use super::explain::describe;
+use crate::checkpoint::ColumnTexts;
 
 pub(crate) use lineage::{Lineage, folded_input, lineages};
 
@@ -29,9 +30,7 @@ pub(crate) fn assign_uids(plan: &mut ExecPlan) {
 /// What a node gives, exchanges looked through, as a digest: which rows, of which kinds, what each column holds and of which type. It
 /// is stricter than a uid: rows on their way into an operator have the columns that it read then, not those that it asks for.
 pub(crate) fn given(plan: &ExecPlan, lineages: &[Lineage], node: &ExecNode) -> String {
-    if let (ExecNodeKind::Exchange(_), [input]) = (&node.kind, &node.inputs[..]) {
-        return given(plan, lineages, plan.node(*input));
-    }
+    let node = behind_exchange(plan, node);
     let lineage = &lineages[node.id.0];
     let text = format!(
         "{} {:?} {:?} {:?} {}",
@@ -42,6 +41,29 @@ pub(crate) fn given(plan: &ExecPlan, lineages: &[Lineage], node: &ExecNode) -> S
         describe(plan, node)
     );
     format!("{:016x}", xxh3_64(text.as_bytes()))
+}
+
+/// What the columns hold that come into a node, by their names.
+pub(crate) fn read_columns(plan: &ExecPlan, lineages: &[Lineage], node: &ExecNode) -> ColumnTexts {
+    let mut columns = ColumnTexts::new();
+    for input in &node.inputs {
+        let input = behind_exchange(plan, plan.node(*input));
+        let texts = &lineages[input.id.0].columns;
+        for (name, text) in input.schema.names().zip(texts) {
+            columns
+                .entry(name.to_string())
+                .or_default()
+                .insert(text.clone());
+        }
+    }
+    columns
+}
+
+fn behind_exchange<'a>(plan: &'a ExecPlan, node: &'a ExecNode) -> &'a ExecNode {
+    match (&node.kind, &node.inputs[..]) {
+        (ExecNodeKind::Exchange(_), [input]) => behind_exchange(plan, plan.node(*input)),
+        _ => node,
+    }
 }
 
 fn word(kind: &ExecNodeKind) -> &'static str {

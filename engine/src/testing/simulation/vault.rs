@@ -111,7 +111,7 @@ impl Vault {
             max_parallelism: 128,
             retained: self.retained,
             incremental: self.incremental,
-            names: BTreeMap::new(),
+            operators: BTreeMap::new(),
             owned_from: CheckpointId(0),
             writer: format!("process-{}", self.processes),
         };

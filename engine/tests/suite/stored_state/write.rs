@@ -118,8 +118,8 @@ fn write_checkpoints(directory: &Path, script: &str) -> PathBuf {
         max_parallelism,
         retained: 1,
         incremental: true,
-        names: operators
-            .map(|operator| (operator.uid.clone(), operator.name.clone()))
+        operators: operators
+            .map(|operator| (operator.uid.clone(), operator.clone()))
             .collect(),
         owned_from: CheckpointId(0),
         writer: "stored".to_string(),
