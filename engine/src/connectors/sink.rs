@@ -75,6 +75,13 @@ pub trait Sink: Send + Sync {
         Ok(0)
     }
 
+    /// Writes that are visible and that the writers of these had made after them, by name: a later checkpoint had committed them, and whoever goes on from
+    /// these writes the same rows again. For a message at a restore, behind [`Sink::take_back`]; default: nothing is known.
+    fn committed_after(&self, committables: &[Committable]) -> Result<Vec<String>> {
+        let _ = committables;
+        Ok(Vec::new())
+    }
+
     /// Whether the rows must all pass through one subtask (terminal output).
     fn is_single(&self) -> bool {
         false

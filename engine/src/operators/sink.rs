@@ -221,6 +221,24 @@ impl SinkOperator {
         Ok(())
     }
 
+    /// Tells what later checkpoints had committed that nobody has named: they have been removed, or an older one was asked for.
+    fn warn_of_later(&self, ctx: &Context, committables: &[Committable]) -> Result<()> {
+        const SHOWN: usize = 5;
+        let later = self.sink.committed_after(committables)?;
+        let shown = later.iter().take(SHOWN).cloned().collect::<Vec<_>>();
+        let more = match later.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        if !later.is_empty() {
+            ctx.metrics().warn(format!(
+                "a checkpoint behind the one that was restored had committed rows, which come a second time now: remove what it wrote, {}{more}, unless the job writes something else now",
+                shown.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
     /// A commit that failed may be tried again at the next checkpoint, in whose state what it owes is.
     fn tolerate(&mut self, ctx: &Context, checkpoint: CheckpointId, error: Error) -> Result<()> {
         self.failed_commits += 1;
@@ -330,7 +348,8 @@ impl Operator for SinkOperator {
                 .commit(&committables)
                 .map_err(|error| error.context("while committing what the checkpoint holds"))?;
         }
-        self.take_back(ctx, &since)
+        self.take_back(ctx, &since)?;
+        self.warn_of_later(ctx, &committables)
     }
 
     /// What another sink of the same table has to commit is no leftover: all have committed now.

@@ -139,7 +139,7 @@ impl fmt::Display for Started {
         for checkpoint in &self.without_manifest {
             write!(
                 f,
-                "\nchk-{checkpoint} is there without its manifest.json: it was not complete when the job ended, or somebody has removed the file; it is not used"
+                "\nchk-{checkpoint} is there without its manifest.json and is not used: it was not complete when the job ended, or somebody has removed the file; in that case the rows that sinks have committed with it come a second time"
             )?;
         }
         if let Some(upgrade) = &self.upgrade {
@@ -519,6 +519,24 @@ impl Redeployment {
         }
     }
 
+    /// The newest checkpoint of this run, where somebody has removed it: an older one is restored, and nobody has told why.
+    fn lost(&self, restored: Option<&Origin>, told: &[CheckpointId]) -> Option<Unreadable> {
+        let checkpoint = CheckpointId(self.status.overview().checkpoint?);
+        let restored = restored.map_or(CheckpointId(0), |origin| origin.checkpoint);
+        if checkpoint <= restored || told.contains(&checkpoint) {
+            return None;
+        }
+        let directory = has_checkpoints(&self.options)?.trim_end_matches('/');
+        let gone = format!(
+            "{directory}/chk-{checkpoint}/manifest.json is not there any more: somebody has removed it"
+        );
+        Some(Unreadable {
+            checkpoint,
+            error: Error::external(gone),
+            committed: Recovered::Nothing,
+        })
+    }
+
     fn deploy_latest(
         &self,
         listener: &mut dyn FnMut(&JobEvent),
@@ -539,12 +557,16 @@ impl Redeployment {
             candidates.extend(origin.map(|origin| (origin.checkpoint, origin.path.clone())));
         }
         let (snapshot, unreadable) = newest_readable(candidates, graph.max_parallelism)?;
-        for checkpoint in unreadable {
+        let origin = snapshot.as_ref().map(OpenSnapshot::origin);
+        let told: Vec<CheckpointId> = unreadable.iter().map(|it| it.checkpoint).collect();
+        for checkpoint in unreadable
+            .into_iter()
+            .chain(self.lost(origin.as_ref(), &told))
+        {
             listener(&checkpoint.into());
         }
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&graph));
         let snapshot = snapshot.transpose()?.map(|(snapshot, _)| snapshot);
-        let origin = snapshot.as_ref().map(OpenSnapshot::origin);
         let last = CheckpointId(self.first.0 - 1).max(present.highest());
         let start = Start {
             snapshot: snapshot.as_ref(),

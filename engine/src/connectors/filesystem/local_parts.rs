@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::files::about;
-use super::part_store::{PartNames, PartOutput, PartStore, PreparedPart, as_io};
+use super::part_store::{PartName, PartNames, PartOutput, PartStore, PreparedPart, as_io};
 use crate::error::{Error, Result};
 
 /// See the module.
@@ -140,6 +140,24 @@ impl PartStore for LocalParts {
         }
         sync_directory(&self.directory)?;
         Ok(taken)
+    }
+
+    fn visible_after(&self, parts: &[PreparedPart]) -> Result<Vec<String>> {
+        let last = PartName::last_of_each(parts);
+        if last.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_later = |name: &String| {
+            let part = PartName::parse(name);
+            part.is_some_and(|part| {
+                let last = last.get(&part.writer);
+                last.is_some_and(|last| part.number > last.number)
+            })
+        };
+        let later = names(&self.directory)?.into_iter().filter(is_later);
+        Ok(later
+            .map(|name| self.directory.join(name).display().to_string())
+            .collect())
     }
 
     fn discard_leftovers(&self) -> Result<()> {

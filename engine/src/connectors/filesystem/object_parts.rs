@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 
-use super::part_store::{PartNames, PartOutput, PartStore, PreparedPart, as_io};
+use super::part_store::{PartName, PartNames, PartOutput, PartStore, PreparedPart, as_io};
 use crate::blobs::{BlobStore, Upload};
 use crate::error::{Error, Result};
 
@@ -114,6 +114,19 @@ impl PartStore for ObjectParts {
             taken += 1;
         }
         Ok(taken)
+    }
+
+    /// A writer numbers its parts without a gap, so that the next one is asked for by its name: a store may hold too many objects to list them.
+    fn visible_after(&self, parts: &[PreparedPart]) -> Result<Vec<String>> {
+        let mut later = Vec::new();
+        for mut part in PartName::last_of_each(parts).into_values() {
+            part.number += 1;
+            while self.blobs.get_range(&part.to_string(), 0, 1).is_ok() {
+                later.push(format!("{}/{part}", self.blobs.location()));
+                part.number += 1;
+            }
+        }
+        Ok(later)
     }
 
     /// Nobody can list the uploads of a store that no checkpoint names.

@@ -1,5 +1,6 @@
 //! Where the parts of a sink are kept on their way to readers: one trait over local directories and object stores.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -25,6 +26,9 @@ pub(super) trait PartStore: Send + Sync {
 
     /// Makes parts invisible that may be visible: they are written again. Gives how many are not visible any more.
     fn take_back(&self, parts: &[PreparedPart]) -> Result<usize>;
+
+    /// The visible parts that the writers of these made after them.
+    fn visible_after(&self, parts: &[PreparedPart]) -> Result<Vec<String>>;
 
     /// Drops what dead runs left, but for what is committed.
     fn discard_leftovers(&self) -> Result<()>;
@@ -54,6 +58,16 @@ pub(super) enum PreparedPart {
     Upload(Upload),
 }
 
+impl PreparedPart {
+    /// Its visible name.
+    fn name(&self) -> Option<PartName> {
+        match self {
+            PreparedPart::File { to, .. } => PartName::parse(to.file_name()?.to_str()?),
+            PreparedPart::Upload(upload) => PartName::parse(&upload.path),
+        }
+    }
+}
+
 /// The names of one writer's parts: `part-WRITER-SUBTASK-N.FORMAT`. Each writer of each attempt draws its own number, so that no two ever
 /// give the same name.
 #[derive(Debug)]
@@ -72,6 +86,45 @@ impl PartNames {
             next: 0,
             extension,
         }
+    }
+}
+
+/// A name that [`PartNames`] gave, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PartName {
+    /// The same in all names of one writer.
+    pub(super) writer: String,
+    pub(super) number: u64,
+    pub(super) extension: String,
+}
+
+impl PartName {
+    /// Also of a path that ends in the name.
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let (stem, extension) = name.split_once('.')?;
+        let (writer, number) = stem.rsplit_once('-')?;
+        Some(PartName {
+            writer: writer.strip_prefix("part-")?.to_string(),
+            number: number.parse().ok()?,
+            extension: extension.to_string(),
+        })
+    }
+
+    /// The last part of each writer.
+    pub(super) fn last_of_each(parts: &[PreparedPart]) -> BTreeMap<String, PartName> {
+        let mut last: BTreeMap<String, PartName> = BTreeMap::new();
+        for name in parts.iter().filter_map(PreparedPart::name) {
+            let known = last.entry(name.writer.clone()).or_insert(name.clone());
+            known.number = known.number.max(name.number);
+        }
+        last
+    }
+}
+
+impl std::fmt::Display for PartName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "part-{}-{}.{}", self.writer, self.number, self.extension)
     }
 }
 

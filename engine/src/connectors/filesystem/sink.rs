@@ -63,6 +63,12 @@ impl Sink for FilesystemSink {
             .map_err(|error| self.table.about(error))
     }
 
+    fn committed_after(&self, committables: &[Committable]) -> Result<Vec<String>> {
+        self.parts(committables)
+            .and_then(|parts| self.store.visible_after(&parts))
+            .map_err(|error| self.table.about(error))
+    }
+
     fn parallelism(&self) -> Option<usize> {
         self.table.sink_parallelism
     }

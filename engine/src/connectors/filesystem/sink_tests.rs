@@ -427,7 +427,7 @@ fn an_older_checkpoint_writes_again_what_later_ones_had_committed() {
         attempt.write(&place, 0, 0..2).unwrap();
         let first = attempt.snapshot(1).unwrap();
         attempt.complete(1, 2).unwrap();
-        attempt.write(&place, 1, 2..4).unwrap();
+        attempt.write(&place, 0, 2..4).unwrap();
         attempt.snapshot(2).unwrap();
         attempt.complete(2, 2).unwrap();
         attempt.write(&place, 1, 4..6).unwrap();
@@ -436,6 +436,9 @@ fn an_older_checkpoint_writes_again_what_later_ones_had_committed() {
 
         let mut again = Attempt::restore(&place, 1, &first).unwrap();
         assert_eq!(place.visible(), [0, 1, 2, 3], "what is visible stays");
+        let warnings = again.subtasks[0].1.metrics().take_warnings();
+        assert!(warnings[0].contains("come a second time"), "{warnings:?}");
+        assert!(warnings[0].contains("out/part-"), "{warnings:?}");
         again.write(&place, 0, 2..4).unwrap();
         again.snapshot(2).unwrap();
         again.complete(2, 2).unwrap();

@@ -609,6 +609,46 @@ fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used_and_each_row_is_w
 }
 
 #[test]
+fn a_checkpoint_that_has_lost_its_manifest_is_told_with_what_may_follow() {
+    for (named_by_hand, is_directory) in [(false, false), (true, false), (false, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = options(directory.path());
+        options.push(("execution.checkpointing.num-retained", "2".to_string()));
+        let stage = SharedStage::new(1_000_000, true, &[]);
+        run_some(&stage, &options, false);
+        let complete = checkpoints(directory.path());
+        let committed = stage.committed().len();
+        let lost = format!("checkpoints/chk-{}/manifest.json", complete[1]);
+        let lost = directory.path().join(lost);
+        std::fs::remove_file(&lost).unwrap();
+        if is_directory {
+            std::fs::create_dir(&lost).unwrap();
+        }
+        if named_by_hand {
+            options.push((
+                "execution.state-recovery.path",
+                path(directory.path(), "checkpoints"),
+            ));
+        }
+        let events = run_beyond(&stage, &options, !named_by_hand, committed);
+        let texts: Vec<String> = events.iter().map(JobEvent::to_string).collect();
+        let from = format!("checkpoint {} (", complete[0]);
+        assert!(
+            texts[usize::from(is_directory)].contains(&from),
+            "{texts:?}"
+        );
+        let told = match is_directory {
+            true => format!("{} is damaged: it is a directory", lost.display()),
+            false => format!("chk-{} is there without its manifest.json", complete[1]),
+        };
+        assert!(texts[0].contains(&told), "{texts:?}");
+        assert!(texts[0].contains("come a second time"), "{texts:?}");
+        let again = |texts: &[String]| texts.iter().any(|text| text.contains("manifest.json"));
+        assert!(!again(&texts[1..]), "{texts:?}");
+    }
+}
+
+#[test]
 fn a_checkpoint_is_deleted_by_the_job_that_claims_it_and_by_no_other() {
     for (mode, is_kept) in [("NO_CLAIM", true), ("CLAIM", false)] {
         let directory = tempfile::tempdir().unwrap();
