@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::plan::logical::{Statement, TableSpec};
 use crate::plan::{ExecPlan, build_graph, explain, plan_statement};
 use crate::runtime::{
-    CheckpointRetention, Clock, JobGraph, JobId, JobOptions, RestartStrategy, Supervisor,
-    SystemClock, explain_upgrade,
+    CheckpointRetention, Clock, DEFAULT_NAME, JobGraph, JobId, JobOptions, RestartStrategy,
+    StartingJob, Supervisor, SystemClock, explain_upgrade,
 };
 use crate::sql::{Session, StatementResult};
 use crate::types::Schema;
@@ -203,26 +203,36 @@ impl PreparedJob {
 
     /// Deploys the job on this machine, as its options say; a SELECT's rows go to `collector`.
     pub fn deploy(&self, collector: Option<Collector>) -> Result<Supervisor> {
-        self.deploy_with(collector, JobOptions::from_config(&self.config)?)
+        self.start(collector)?.deploy()
     }
 
-    /// As [`PreparedJob::deploy`], going on from the newest complete checkpoint in `execution.checkpointing.dir` where there is one.
-    /// Who starts jobs so will do it again: checkpoints stay however the job ends, unless an option says otherwise.
+    /// As [`PreparedJob::start_resumed`], deployed.
     pub fn resume(&self, collector: Option<Collector>) -> Result<Supervisor> {
+        self.start_resumed(collector)?.deploy()
+    }
+
+    /// The job with an id, before its state is restored.
+    pub fn start(&self, collector: Option<Collector>) -> Result<StartingJob> {
+        self.start_with(collector, JobOptions::from_config(&self.config)?)
+    }
+
+    /// As [`PreparedJob::start`], going on from the newest complete checkpoint in `execution.checkpointing.dir` where there is one.
+    /// Who starts jobs so will do it again: checkpoints stay however the job ends, unless an option says otherwise.
+    pub fn start_resumed(&self, collector: Option<Collector>) -> Result<StartingJob> {
         const RETENTION: &str = "execution.checkpointing.externalized-checkpoint-retention";
         let mut options = JobOptions::from_config(&self.config)?;
         options.restore.resume = true;
         if self.config.explicit().all(|(key, _)| key != RETENTION) {
             options.checkpoints.retention = CheckpointRetention::RetainOnCancellation;
         }
-        self.deploy_with(collector, options)
+        self.start_with(collector, options)
     }
 
-    fn deploy_with(
+    fn start_with(
         &self,
         collector: Option<Collector>,
         mut options: JobOptions,
-    ) -> Result<Supervisor> {
+    ) -> Result<StartingJob> {
         let delivery = match options.checkpoints.is_on() {
             true => Delivery::WithCheckpoints,
             false => Delivery::AtOnce,
@@ -238,6 +248,8 @@ impl PreparedJob {
             job.graph(sink)
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        Supervisor::new(Box::new(graph), options, clock, new_job_id())
+        let name = self.config.get("pipeline.name").unwrap_or(DEFAULT_NAME);
+        let graph = Box::new(graph);
+        Ok(StartingJob::new(graph, options, clock, name, new_job_id()))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use volley::environment::{ExecutionResult, PreparedJob, TableEnvironment};
-use volley::runtime::{JobEvent, JobOutcome, Supervisor};
+use volley::runtime::{JobEvent, JobOutcome, StartingJob};
 use volley::sql::{ScriptStatement, split_script};
 use volley::{Error, Result};
 
@@ -153,19 +153,28 @@ fn run_job(job: &PreparedJob, statement: &ScriptStatement, runner: &Runner) -> R
     if job.config().get("state.backend.type") == Some("rocksdb") {
         give_freed_memory_back(job.config().memory_bytes("state.backend.memory"));
     }
-    let running = match runner.resume {
+    let starting = match runner.resume {
         true => {
             runner.keep_apart(job)?;
-            job.resume(collector)?
+            job.start_resumed(collector)?
         }
-        false => job.deploy(collector)?,
+        false => job.start(collector)?,
     };
-    runner.interrupted.stop_on(running.cancel_flag());
+    let (status, cancel) = (starting.status(), starting.cancel_flag());
+    runner.interrupted.stop_on(cancel.clone());
     let mode = job.config().get("volley.progress").unwrap_or("auto");
     let line = Rc::new(RefCell::new(ProgressLine::new(mode)));
-    let (status, endpoint) = (running.status(), open_endpoint(&running, &line));
+    let endpoint = open_endpoint(&starting, &line);
+    let running = match announced(starting, statement, &line).deploy() {
+        Err(_) if cancel.load(Ordering::SeqCst) => {
+            let line = line.borrow();
+            line.note("stopped while the job was being restored: it has read nothing yet, and what it was to start from stays as it is");
+            return Ok(JobOutcome::Cancelled);
+        }
+        deployed => deployed?,
+    };
     let mut report = BTreeMap::new();
-    let outcome = announced(running, statement, &line).run(&mut |metrics, progress| {
+    let outcome = running.run(&mut |metrics, progress| {
         if runner.metrics {
             report = metrics.report();
         }
@@ -224,7 +233,7 @@ fn what_is_left(job: &PreparedJob, runner: &Runner) -> String {
 }
 
 /// The door for other commands. A job runs without it, too.
-fn open_endpoint(job: &Supervisor, line: &RefCell<ProgressLine>) -> Option<Endpoint> {
+fn open_endpoint(job: &StartingJob, line: &RefCell<ProgressLine>) -> Option<Endpoint> {
     let endpoint = Endpoint::open(job.status(), job.control());
     let because = |error| format!("volley list does not know this job: {error}");
     endpoint
@@ -234,10 +243,10 @@ fn open_endpoint(job: &Supervisor, line: &RefCell<ProgressLine>) -> Option<Endpo
 
 /// A job that says what happens to it: always where it concerns checkpoints, else where a person looks.
 fn announced(
-    job: Supervisor,
+    job: StartingJob,
     statement: &ScriptStatement,
     line: &Rc<RefCell<ProgressLine>>,
-) -> Supervisor {
+) -> StartingJob {
     let (line, statement) = (line.clone(), statement.clone());
     job.on_event(move |event| {
         let line = line.borrow();

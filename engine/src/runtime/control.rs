@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
+use super::status::{JobState, JobStatus};
 use crate::error::{Error, Result};
 
 /// What a running job can be asked.
@@ -40,16 +41,25 @@ impl JobRequest {
 }
 
 /// A handle on a running job.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct JobControl {
     requests: Sender<JobRequest>,
     cancel: Arc<AtomicBool>,
+    status: Arc<JobStatus>,
 }
 
 impl JobControl {
     /// A handle that asks through `requests` and cancels by `cancel`.
-    pub(super) fn new(requests: Sender<JobRequest>, cancel: Arc<AtomicBool>) -> Self {
-        JobControl { requests, cancel }
+    pub(super) fn new(
+        requests: Sender<JobRequest>,
+        cancel: Arc<AtomicBool>,
+        status: Arc<JobStatus>,
+    ) -> Self {
+        JobControl {
+            requests,
+            cancel,
+            status,
+        }
     }
 
     /// Writes a savepoint into a directory of its own below `target` and gives its path. Waits for it.
@@ -75,6 +85,10 @@ impl JobControl {
         &self,
         request: impl FnOnce(SyncSender<Result<String>>) -> JobRequest,
     ) -> Result<String> {
+        if self.status.state() == JobState::Initializing {
+            return Err(Error::external("the job is still being restored")
+                .hint("ask again once 'volley list' says RUNNING, or cancel it: it then stays as of the checkpoint that it starts from"));
+        }
         let (reply, answer) = sync_channel(1);
         let ended = || Error::user("the job has ended");
         self.requests.send(request(reply)).map_err(|_| ended())?;

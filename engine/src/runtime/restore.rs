@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::committed_since::CommittedSince;
 use super::expected_operators::expected_operators;
 use super::graph::JobGraph;
+use super::restore_until::UntilCancelled;
 use crate::checkpoint::savepoint::SavepointReader;
 use crate::checkpoint::upgrade::{MigratingReader, UpgradeReport, plan_upgrade};
 use crate::checkpoint::{
@@ -121,6 +123,14 @@ impl OpenSnapshot {
             checkpoint: None,
         };
         Ok((upgraded, report))
+    }
+
+    /// The same, which gives no more state once the job is cancelled.
+    pub(super) fn until(self, cancel: Arc<AtomicBool>) -> Self {
+        OpenSnapshot {
+            reader: Arc::new(UntilCancelled::new(self.reader, cancel)),
+            ..self
+        }
     }
 
     /// Its number and place.

@@ -31,6 +31,8 @@ impl fmt::Display for JobId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum JobState {
+    /// Its state is being restored; its tasks have not run yet.
+    Initializing,
     /// Its tasks run.
     Running,
     /// It has failed and waits for its restart.
@@ -46,6 +48,7 @@ pub enum JobState {
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            JobState::Initializing => "INITIALIZING",
             JobState::Running => "RUNNING",
             JobState::Restarting => "RESTARTING",
             JobState::Finished => "FINISHED",
@@ -96,7 +99,7 @@ struct Inner {
 }
 
 impl JobStatus {
-    /// A job that runs from now on.
+    /// A job that is about to be restored.
     pub(super) fn new(id: JobId, name: &str, clock: Arc<dyn Clock>) -> Self {
         let since = clock.now();
         JobStatus {
@@ -105,7 +108,7 @@ impl JobStatus {
             clock,
             checkpoints: Arc::default(),
             inner: Mutex::new(Inner {
-                state: JobState::Running,
+                state: JobState::Initializing,
                 since,
                 restarts: 0,
                 checkpoint: None,
@@ -151,6 +154,11 @@ impl JobStatus {
             checkpoint_age: inner.checkpoint.map(|(_, time)| since(time)),
             savepoint: inner.savepoint.as_ref().map(|(_, path)| path.clone()),
         }
+    }
+
+    /// What the job is doing.
+    pub(super) fn state(&self) -> JobState {
+        self.lock().state
     }
 
     pub(super) fn set_state(&self, state: JobState) {

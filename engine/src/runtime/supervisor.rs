@@ -187,94 +187,160 @@ fn seconds(duration: Duration) -> String {
     }
 }
 
-/// See the module.
-pub struct Supervisor {
+type Listener = Box<dyn FnMut(&JobEvent)>;
+
+/// Hears of what happens to a job. Until somebody listens, events are kept.
+#[derive(Default)]
+struct Announcer {
+    kept: Vec<JobEvent>,
+    listener: Option<Listener>,
+}
+
+impl Announcer {
+    fn tell(&mut self, event: JobEvent) {
+        match &mut self.listener {
+            Some(listener) => listener(&event),
+            None => self.kept.push(event),
+        }
+    }
+
+    /// Hands on what was kept.
+    fn catch_up(&mut self) {
+        let kept = std::mem::take(&mut self.kept);
+        if let Some(listener) = &mut self.listener {
+            kept.iter().for_each(listener);
+        }
+    }
+}
+
+/// A job that has its id, and nothing else yet: it can be seen and cancelled while its state is being restored, which may take long.
+pub struct StartingJob {
     graph: GraphFactory,
     options: JobOptions,
     clock: Arc<dyn Clock>,
-    restarts: Restarts,
     requests: (Sender<JobRequest>, Receiver<JobRequest>),
-    deployed: FirstAttempt,
-    listener: Box<dyn FnMut(&JobEvent)>,
+    status: Arc<JobStatus>,
+    cancel: Arc<AtomicBool>,
+    announcer: Announcer,
 }
 
-impl Supervisor {
-    /// Deploys the first attempt of a job, and makes the directory of checkpoints its own: a run that writes there cannot go on. An error here is final:
-    /// nothing has run.
-    ///
+impl StartingJob {
     /// `id` names the job and decides the jitter of its restarts.
     pub fn new(
         graph: GraphFactory,
         options: JobOptions,
         clock: Arc<dyn Clock>,
+        name: &str,
         id: JobId,
-    ) -> Result<Self> {
+    ) -> Self {
+        StartingJob {
+            graph,
+            options,
+            status: Arc::new(JobStatus::new(id, name, clock.clone())),
+            clock,
+            requests: channel(),
+            cancel: Arc::default(),
+            announcer: Announcer::default(),
+        }
+    }
+
+    /// Hears of starts, failures and restarts, from the threads that call [`StartingJob::deploy`] and [`Supervisor::run`].
+    pub fn on_event(mut self, listener: impl FnMut(&JobEvent) + 'static) -> Self {
+        self.announcer.listener = Some(Box::new(listener));
+        self
+    }
+
+    /// Setting it ends the job soon: while it is being restored [`StartingJob::deploy`] then fails, later it stops without error.
+    pub fn cancel_flag(&self) -> Arc<AtomicBool> {
+        self.cancel.clone()
+    }
+
+    /// The door to the job.
+    pub fn control(&self) -> JobControl {
+        let requests = self.requests.0.clone();
+        JobControl::new(requests, self.cancel.clone(), self.status.clone())
+    }
+
+    /// What is known of the job.
+    pub fn status(&self) -> Arc<JobStatus> {
+        self.status.clone()
+    }
+
+    /// Deploys the first attempt, and makes the directory of checkpoints its own: a run that writes there cannot go on. An error here is final:
+    /// nothing has run.
+    pub fn deploy(mut self) -> Result<Supervisor> {
         // Where another run has completed a checkpoint since this one looked for the newest, it looks again: that run completes no more.
         let deployed = loop {
-            let deployed = FirstAttempt::deploy(&graph, &options, &clock, id)?;
-            if deployed.takes_directory(&options)? {
+            let deployed = FirstAttempt::deploy(&mut self)?;
+            if deployed.takes_directory(&self.options)? {
                 break deployed;
             }
         };
+        self.status.set_state(JobState::Running);
         Ok(Supervisor {
-            graph,
-            restarts: Restarts::new(options.restart_strategy, id.0 as u64),
-            options,
-            clock,
-            requests: channel(),
+            restarts: Restarts::new(self.options.restart_strategy, self.status.id().0 as u64),
+            starting: self,
             deployed,
-            listener: Box::new(|_| {}),
         })
     }
+}
 
+/// See the module.
+pub struct Supervisor {
+    starting: StartingJob,
+    restarts: Restarts,
+    deployed: FirstAttempt,
+}
+
+impl Supervisor {
     /// Hears of starts, failures and restarts, from the thread that calls [`Supervisor::run`].
     pub fn on_event(mut self, listener: impl FnMut(&JobEvent) + 'static) -> Self {
-        self.listener = Box::new(listener);
+        self.starting.announcer.listener = Some(Box::new(listener));
         self
     }
 
     /// Setting it stops the job soon, without error.
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
-        self.deployed.cancel.clone()
+        self.starting.cancel_flag()
     }
 
     /// The door to the job while it runs.
     pub fn control(&self) -> JobControl {
-        JobControl::new(self.requests.0.clone(), self.deployed.cancel.clone())
+        self.starting.control()
     }
 
     /// What is known of the job while it runs.
     pub fn status(&self) -> Arc<JobStatus> {
-        self.deployed.status.clone()
+        self.starting.status()
     }
 
     /// Runs the job to its end, over as many attempts as the restart strategy allows. `progress` is called about ten times a
     /// second from the calling thread; its numbers begin anew with each attempt, but for the checkpoints.
     pub fn run(self, progress: &mut dyn FnMut(&JobMetrics, Progress)) -> Result<JobOutcome> {
         let Supervisor {
-            graph,
-            options,
-            clock,
+            starting:
+                StartingJob {
+                    graph,
+                    options,
+                    clock,
+                    requests: (sender, requests),
+                    status,
+                    cancel,
+                    mut announcer,
+                },
             mut restarts,
-            requests: (sender, requests),
             deployed:
                 FirstAttempt {
                     job,
-                    started,
-                    events,
+                    origin,
                     ownership,
                     first,
-                    status,
-                    cancel,
+                    ..
                 },
-            mut listener,
         } = self;
         // Who asks an ended job is told so: only handles that were given away keep the channel open.
         drop(sender);
-        let origin = started.origin.clone();
-        for event in events.iter().chain([&JobEvent::Started(started)]) {
-            listener(event);
-        }
+        announcer.catch_up();
         let redeployment = Redeployment {
             graph,
             options,
@@ -309,7 +375,7 @@ impl Supervisor {
                 break Err(last_failure(failure.error, restarts));
             };
             status.set_state(JobState::Restarting);
-            listener(&JobEvent::Failed {
+            announcer.tell(JobEvent::Failed {
                 error: failure.error,
                 restart_in: delay,
             });
@@ -318,9 +384,9 @@ impl Supervisor {
                 break Ok(JobOutcome::Cancelled);
             }
             count += 1;
-            attempt = redeployment.deploy(&mut listener).map(|(job, origin)| {
+            attempt = redeployment.deploy(&mut announcer).map(|(job, origin)| {
                 status.restarted();
-                listener(&JobEvent::Restarted {
+                announcer.tell(JobEvent::Restarted {
                     restarts: count,
                     origin,
                 });
@@ -339,28 +405,22 @@ impl Supervisor {
 /// A job that is deployed and has not run.
 struct FirstAttempt {
     job: Job,
-    started: Started,
-    /// What happened before anybody listened.
-    events: Vec<JobEvent>,
+    name: String,
+    origin: Option<Origin>,
     ownership: Ownership,
     /// Checkpoints from this one on are of this run.
     first: CheckpointId,
-    status: Arc<JobStatus>,
-    cancel: Arc<AtomicBool>,
 }
 
 impl FirstAttempt {
-    fn deploy(
-        graph: &GraphFactory,
-        options: &JobOptions,
-        clock: &Arc<dyn Clock>,
-        id: JobId,
-    ) -> Result<Self> {
-        let first_graph = graph()?;
-        let mut events = Vec::new();
+    fn deploy(starting: &mut StartingJob) -> Result<Self> {
+        let (options, id) = (&starting.options, starting.status.id());
+        let first_graph = (starting.graph)()?;
         let present = present_checkpoints(options)?;
         let (snapshot, unreadable) = first_snapshot(options, &present, &first_graph)?;
-        events.extend(unreadable.into_iter().map(JobEvent::from));
+        for checkpoint in unreadable {
+            starting.announcer.tell(checkpoint.into());
+        }
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&first_graph));
         let (snapshot, upgrade) = snapshot.transpose()?.unzip();
         let origin = snapshot.as_ref().map(OpenSnapshot::origin);
@@ -368,8 +428,6 @@ impl FirstAttempt {
             .as_ref()
             .map_or(CheckpointId(0), |origin| origin.checkpoint);
         let last = present.highest().max(restored);
-        let status = Arc::new(JobStatus::new(id, &first_graph.name, clock.clone()));
-        let cancel = Arc::new(AtomicBool::new(false));
         let is_own = |origin: &Origin| {
             present
                 .complete
@@ -387,32 +445,32 @@ impl FirstAttempt {
                 .map(|origin| origin.path.clone()),
         };
         let storage = storage(options, &first_graph, &ownership, snapshot.as_ref())?;
-        let start = Start {
-            snapshot: snapshot.as_ref(),
-            last,
-            storage,
-            status: status.clone(),
-            cancel: cancel.clone(),
-        };
         let name = first_graph.name.clone();
-        let job = Job::new(first_graph, options.clone(), clock.clone(), start)?;
-        let started = Started {
+        // Told before the state is restored, which may take long.
+        starting.announcer.tell(JobEvent::Started(Started {
             id,
-            name,
+            name: name.clone(),
             origin: origin.clone(),
             checkpoints: has_checkpoints(options).cloned(),
             without_manifest: without_manifest(options, &present, origin.as_ref())?,
             earlier_checkpoints: if resumes { 0 } else { present.complete.len() },
             upgrade: upgrade.filter(|upgrade| !upgrade.is_unchanged()),
+        }));
+        let snapshot = snapshot.map(|snapshot| snapshot.until(starting.cancel.clone()));
+        let start = Start {
+            snapshot: snapshot.as_ref(),
+            last,
+            storage,
+            status: starting.status.clone(),
+            cancel: starting.cancel.clone(),
         };
+        let job = Job::new(first_graph, options.clone(), starting.clock.clone(), start)?;
         Ok(FirstAttempt {
             job,
-            started,
-            events,
+            name,
+            origin,
             ownership,
             first,
-            status,
-            cancel,
         })
     }
 
@@ -421,7 +479,7 @@ impl FirstAttempt {
         let Some(directory) = has_checkpoints(options) else {
             return Ok(true);
         };
-        let owner = self.ownership.owner(&self.started.name);
+        let owner = self.ownership.owner(&self.name);
         owner.take(&*open_blobs(directory)?)?;
         let present = present_checkpoints(options)?.complete;
         Ok(present.iter().all(|(id, _)| *id < self.first))
@@ -474,11 +532,8 @@ struct Redeployment {
 }
 
 impl Redeployment {
-    fn deploy(
-        &self,
-        listener: &mut dyn FnMut(&JobEvent),
-    ) -> Result<(Job, Option<Origin>), JobFailure> {
-        caught(|| Ok(self.deploy_latest(listener)))?
+    fn deploy(&self, announcer: &mut Announcer) -> Result<(Job, Option<Origin>), JobFailure> {
+        caught(|| Ok(self.deploy_latest(announcer)))?
     }
 
     /// Whether the job may go on from a checkpoint that was not there when it was started. One of another run is of the moment in which this one took
@@ -539,7 +594,7 @@ impl Redeployment {
 
     fn deploy_latest(
         &self,
-        listener: &mut dyn FnMut(&JobEvent),
+        announcer: &mut Announcer,
     ) -> Result<(Job, Option<Origin>), JobFailure> {
         let graph = (self.graph)()?;
         self.check_directory(&graph)?;
@@ -563,7 +618,7 @@ impl Redeployment {
             .into_iter()
             .chain(self.lost(origin.as_ref(), &told))
         {
-            listener(&checkpoint.into());
+            announcer.tell(checkpoint.into());
         }
         let snapshot = snapshot.map(|snapshot| snapshot.upgraded(&graph));
         let snapshot = snapshot.transpose()?.map(|(snapshot, _)| snapshot);

@@ -649,6 +649,47 @@ fn a_checkpoint_that_has_lost_its_manifest_is_told_with_what_may_follow() {
 }
 
 #[test]
+fn a_job_that_is_being_restored_is_there_and_can_be_cancelled() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(directory.path());
+    let stage = SharedStage::new(1_000_000, true, &[]);
+    run_some(&stage, &options, false);
+    let texts: Vec<(&str, &str)> = options
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    let job = prepare(&stage, SUMS, &texts).unwrap();
+    let starting = job.start_resumed(None).unwrap();
+    let (control, status) = (starting.control(), starting.status());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = seen.clone();
+    let starting = starting.on_event(move |event| {
+        // Told before any state is read.
+        let refused = control.savepoint(None).unwrap_err().to_string();
+        assert!(refused.contains("still being restored"), "{refused}");
+        let refused = control.stop(None, false).unwrap_err().to_string();
+        assert!(refused.contains("still being restored"), "{refused}");
+        control.cancel();
+        told.lock()
+            .unwrap()
+            .push((event.to_string(), status.overview().state));
+    });
+    let error = starting.deploy().err().unwrap().to_string();
+    assert!(
+        error.contains("cancelled while it was being restored"),
+        "{error}"
+    );
+    let seen = seen.lock().unwrap();
+    let (text, state) = &seen[0];
+    assert!(text.contains("starts from checkpoint"), "{text}");
+    assert_eq!(*state, JobState::Initializing);
+    drop(seen);
+    let starting = job.start_resumed(None).unwrap();
+    let job = starting.deploy().unwrap();
+    assert_eq!(job.status().overview().state, JobState::Running);
+}
+
+#[test]
 fn a_checkpoint_is_deleted_by_the_job_that_claims_it_and_by_no_other() {
     for (mode, is_kept) in [("NO_CLAIM", true), ("CLAIM", false)] {
         let directory = tempfile::tempdir().unwrap();
