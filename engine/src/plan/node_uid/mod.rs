@@ -7,11 +7,12 @@
 
 mod lineage;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::exec_node::{ExecNode, ExecNodeKind, ExecPlan};
 use super::explain::describe;
-use crate::checkpoint::ColumnTexts;
 
 pub(crate) use lineage::{Lineage, folded_input, lineages};
 
@@ -44,8 +45,12 @@ pub(crate) fn given(plan: &ExecPlan, lineages: &[Lineage], node: &ExecNode) -> S
 }
 
 /// What the columns hold that come into a node, by their names.
-pub(crate) fn read_columns(plan: &ExecPlan, lineages: &[Lineage], node: &ExecNode) -> ColumnTexts {
-    let mut columns = ColumnTexts::new();
+pub(crate) fn read_columns(
+    plan: &ExecPlan,
+    lineages: &[Lineage],
+    node: &ExecNode,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut columns: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for input in &node.inputs {
         let input = behind_exchange(plan, plan.node(*input));
         let texts = &lineages[input.id.0].columns;
