@@ -379,36 +379,24 @@ fn what_is_carried_along_is_found_by_name_wherever_it_stands() {
 
 #[test]
 fn another_expression_under_the_same_name_is_another_column() {
-    for (sql, other) in [
-        (
-            "SELECT k, a + b FROM l ORDER BY ts",
-            "SELECT k, a - b FROM l ORDER BY ts",
-        ),
-        (
-            "SELECT x.k, x.v, r.b FROM (SELECT k, a AS v FROM l) x JOIN r ON x.k = r.k",
-            "SELECT x.k, x.v, r.b FROM (SELECT k, b AS v FROM l) x JOIN r ON x.k = r.k",
-        ),
-    ] {
-        let directory = tempfile::tempdir().unwrap();
-        let (job, mut run) = run_events(["k", "a", "b"], sql, None, (0, 2_000)).unwrap();
-        let snapshot = run.stepper.checkpoint().unwrap().unwrap();
-        let target = directory.path().to_str().unwrap();
-        let path = savepoint::write(&snapshot, MAX_PARALLELISM, &facts(&job).facts, target);
-        let path = path.unwrap();
-        let explained = |columns: [&str; 3], sql: &str| {
-            let mut environment = TableEnvironment::default();
-            for table in ["l", "r"] {
-                environment.execute(&events(table, columns)).unwrap();
-            }
-            match environment.execute(&format!("EXPLAIN UPGRADE FROM '{path}' {sql}")) {
-                Ok(ExecutionResult::Explained(text)) => text,
-                _ => panic!("an explanation"),
-            }
-        };
-        let same = explained(["b", "a", "k"], sql);
-        assert!(!same.contains("incompatible"), "{same}");
-        let changed = explained(["k", "a", "b"], other);
-        assert!(changed.contains("incompatible"), "{sql}:\n{changed}");
-        assert!(changed.contains(" in the state and "), "{sql}:\n{changed}");
-    }
+    let directory = tempfile::tempdir().unwrap();
+    let sql = "SELECT k, a + b FROM l ORDER BY ts";
+    let (job, mut run) = run_events(["k", "a", "b"], sql, None, (0, 2_000)).unwrap();
+    let snapshot = run.stepper.checkpoint().unwrap().unwrap();
+    let target = directory.path().to_str().unwrap();
+    let path = savepoint::write(&snapshot, MAX_PARALLELISM, &facts(&job).facts, target);
+    let path = path.unwrap();
+    let explained = |columns: [&str; 3], sql: &str| {
+        let mut environment = TableEnvironment::default();
+        environment.execute(&events("l", columns)).unwrap();
+        match environment.execute(&format!("EXPLAIN UPGRADE FROM '{path}' {sql}")) {
+            Ok(ExecutionResult::Explained(text)) => text,
+            _ => panic!("an explanation"),
+        }
+    };
+    let same = explained(["b", "a", "k"], sql);
+    assert!(!same.contains("incompatible"), "{same}");
+    let changed = explained(["k", "a", "b"], "SELECT k, a - b FROM l ORDER BY ts");
+    let refused = "column EXPR$1: it is (a + b) in the state and (a - b) now";
+    assert!(changed.contains(refused), "{changed}");
 }
