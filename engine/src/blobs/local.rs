@@ -154,7 +154,8 @@ impl BlobStore for LocalBlobs {
             let mut open = fs::OpenOptions::new().write(true).open(&beside)?;
             open.set_len(upload.bytes)?;
             open.seek(SeekFrom::End(0))?;
-            open.write_all(&bytes)
+            open.write_all(&bytes)?;
+            open.sync_all()
         };
         write().map_err(|error| cannot("write", &beside, &error))?;
         upload.bytes += bytes.len() as u64;
@@ -166,9 +167,6 @@ impl BlobStore for LocalBlobs {
         if !beside.exists() && file.exists() {
             return Ok(());
         }
-        fs::File::open(&beside)
-            .and_then(|open| open.sync_all())
-            .map_err(|error| cannot("write", &file, &error))?;
         rename(&beside, &file)
     }
 

@@ -56,8 +56,7 @@ pub trait BlobStore: Send + Sync + std::fmt::Debug {
     fn start_upload(&self, path: &str) -> Result<Upload>;
 
     /// Adds the next part of an upload. Where the store asks for parts of a least size, the caller keeps to
-    /// [`BlobStore::least_part_bytes`] but for the last one. A store that asks for none makes all parts durable when the upload is
-    /// completed, any other one each at once.
+    /// [`BlobStore::least_part_bytes`] but for the last one.
     fn put_part(&self, upload: &mut Upload, bytes: Bytes) -> Result<()>;
 
     /// Makes an upload the blob. Completing it again changes nothing.

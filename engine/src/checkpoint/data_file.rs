@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 pub(super) struct FileSizes {
     /// A file ends with the piece that reaches this.
     pub(super) file_bytes: usize,
-    /// A part is handed to the store at this size; earlier, where the store takes smaller ones as gladly.
+    /// A part is handed to the store at this size.
     pub(super) part_bytes: usize,
     /// What of a segment becomes one bucket.
     pub(super) bucket_bytes: usize,
@@ -38,8 +38,8 @@ impl Default for FileSizes {
     }
 }
 
-/// What is still near the processor when it is copied again: half of a small second-level cache.
-const NEAR_BYTES: usize = 512 << 10;
+/// How much is summed at once, while it is near the processor.
+const SUMMED_BYTES: usize = 64 << 10;
 
 /// Writes pieces to files `<prefix>-0`, `<prefix>-1`, ….
 pub(super) struct DataWriter<'a> {
@@ -140,10 +140,7 @@ impl<'a> DataWriter<'a> {
     }
 
     fn part_bytes(&self) -> usize {
-        match self.blobs.least_part_bytes() {
-            0 => self.sizes.part_bytes.min(NEAR_BYTES),
-            least => self.sizes.part_bytes.max(least),
-        }
+        self.sizes.part_bytes.max(self.blobs.least_part_bytes())
     }
 
     /// Adds bytes to the buffer. A buffer that has outgrown small files gets the room of a part at once.
@@ -231,6 +228,9 @@ impl PieceWriter<'_, '_> {
 impl Write for PieceWriter<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.files.keep(bytes);
+        if self.files.buffer.len() - self.summed >= SUMMED_BYTES {
+            self.sum();
+        }
         if self.files.buffer.len() < self.files.part_bytes() {
             return Ok(bytes.len());
         }
