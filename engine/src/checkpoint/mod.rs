@@ -39,6 +39,7 @@ pub use merge::{MergePlan, Merged};
 pub use newest::{Newest, PassedOver, newest_whole};
 pub use owner::Owner;
 pub use reader::SnapshotReader;
+pub(crate) use reader::reads_like;
 pub use savepoint::open_snapshot;
 pub use snapshot::JobSnapshot;
 pub use storage::{

@@ -74,22 +74,43 @@ pub trait SnapshotReader: Send + Sync {
     }
 }
 
+/// All methods of a [`SnapshotReader`] but [`SnapshotReader::read`], as another one has them: `reads_like!(self => self.reader)`.
+macro_rules! reads_like {
+    ($this:ident => $other:expr) => {
+        fn checkpoint(&$this) -> $crate::stream::CheckpointId {
+            $other.checkpoint()
+        }
+        fn operators(&$this) -> Vec<String> {
+            $other.operators()
+        }
+        fn has_rows(&$this, uid: &str) -> $crate::error::Result<bool> {
+            $other.has_rows(uid)
+        }
+        fn bytes(&$this) -> u64 {
+            $other.bytes()
+        }
+        fn remove(&$this) -> $crate::error::Result<()> {
+            $other.remove()
+        }
+        fn plan_facts(&$this) -> Option<$crate::checkpoint::PlanFacts> {
+            $other.plan_facts()
+        }
+        fn max_parallelism(&$this) -> Option<u16> {
+            $other.max_parallelism()
+        }
+        fn tables(&$this, uid: &str) -> $crate::error::Result<Vec<$crate::checkpoint::TableFacts>> {
+            $other.tables(uid)
+        }
+    };
+}
+pub(crate) use reads_like;
+
 /// A reader is read through whatever holds it.
 macro_rules! read_through {
     ($holder:ty) => {
         impl<R: SnapshotReader + ?Sized> SnapshotReader for $holder {
-            fn checkpoint(&self) -> CheckpointId {
-                (**self).checkpoint()
-            }
-            fn operators(&self) -> Vec<String> {
-                (**self).operators()
-            }
-            fn has_rows(&self, uid: &str) -> Result<bool> {
-                (**self).has_rows(uid)
-            }
-            fn bytes(&self) -> u64 {
-                (**self).bytes()
-            }
+            reads_like!(self => **self);
+
             fn read(
                 &self,
                 uid: &str,
@@ -97,18 +118,6 @@ macro_rules! read_through {
                 max_parallelism: u16,
             ) -> Result<StateSnapshot> {
                 (**self).read(uid, range, max_parallelism)
-            }
-            fn remove(&self) -> Result<()> {
-                (**self).remove()
-            }
-            fn plan_facts(&self) -> Option<PlanFacts> {
-                (**self).plan_facts()
-            }
-            fn max_parallelism(&self) -> Option<u16> {
-                (**self).max_parallelism()
-            }
-            fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
-                (**self).tables(uid)
             }
         }
     };

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use crate::checkpoint::{PlanFacts, Salvaged, SnapshotReader, TableFacts};
+use crate::checkpoint::{Salvaged, SnapshotReader, reads_like};
 use crate::error::Result;
 use crate::operators::COMMITTED_SINCE;
 use crate::state::StateSnapshot;
-use crate::stream::{CheckpointId, KeyGroupRange};
+use crate::stream::KeyGroupRange;
 
 /// The committables of damaged checkpoints by the ids of their sinks.
 #[derive(Default)]
@@ -46,17 +46,7 @@ struct OlderSnapshot {
 }
 
 impl SnapshotReader for OlderSnapshot {
-    fn checkpoint(&self) -> CheckpointId {
-        self.reader.checkpoint()
-    }
-
-    fn operators(&self) -> Vec<String> {
-        self.reader.operators()
-    }
-
-    fn has_rows(&self, uid: &str) -> Result<bool> {
-        self.reader.has_rows(uid)
-    }
+    reads_like!(self => self.reader);
 
     fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot> {
         let mut state = self.reader.read(uid, range, max_parallelism)?;
@@ -64,25 +54,5 @@ impl SnapshotReader for OlderSnapshot {
             state.insert_operator(COMMITTED_SINCE, rows.clone());
         }
         Ok(state)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.reader.bytes()
-    }
-
-    fn remove(&self) -> Result<()> {
-        self.reader.remove()
-    }
-
-    fn plan_facts(&self) -> Option<PlanFacts> {
-        self.reader.plan_facts()
-    }
-
-    fn max_parallelism(&self) -> Option<u16> {
-        self.reader.max_parallelism()
-    }
-
-    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
-        self.reader.tables(uid)
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::checkpoint::{PlanFacts, SnapshotReader, TableFacts};
+use crate::checkpoint::{SnapshotReader, reads_like};
 use crate::error::{Error, Result};
 use crate::state::StateSnapshot;
-use crate::stream::{CheckpointId, KeyGroupRange};
+use crate::stream::KeyGroupRange;
 
 /// See the module.
 pub(super) struct UntilCancelled {
@@ -21,17 +21,7 @@ impl UntilCancelled {
 }
 
 impl SnapshotReader for UntilCancelled {
-    fn checkpoint(&self) -> CheckpointId {
-        self.reader.checkpoint()
-    }
-
-    fn operators(&self) -> Vec<String> {
-        self.reader.operators()
-    }
-
-    fn has_rows(&self, uid: &str) -> Result<bool> {
-        self.reader.has_rows(uid)
-    }
+    reads_like!(self => self.reader);
 
     fn read(&self, uid: &str, range: KeyGroupRange, max_parallelism: u16) -> Result<StateSnapshot> {
         match self.cancel.load(Ordering::SeqCst) {
@@ -40,25 +30,5 @@ impl SnapshotReader for UntilCancelled {
             )),
             false => self.reader.read(uid, range, max_parallelism),
         }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.reader.bytes()
-    }
-
-    fn remove(&self) -> Result<()> {
-        self.reader.remove()
-    }
-
-    fn plan_facts(&self) -> Option<PlanFacts> {
-        self.reader.plan_facts()
-    }
-
-    fn max_parallelism(&self) -> Option<u16> {
-        self.reader.max_parallelism()
-    }
-
-    fn tables(&self, uid: &str) -> Result<Vec<TableFacts>> {
-        self.reader.tables(uid)
     }
 }
