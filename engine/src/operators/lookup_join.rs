@@ -19,6 +19,7 @@ use crate::types::{JoinKind, Schema};
 
 use joiner::Joiner;
 
+pub use queue_state::lookup_state_schema;
 pub use queued::{AsyncLookupSpec, LookupAsking, LookupRetrySpec, QueuedLookupJoinOperator};
 
 /// What a lookup join does.
@@ -31,8 +32,6 @@ pub struct LookupJoinSpec {
     pub condition: Option<CompiledExpression>,
     /// Left columns, then the table's.
     pub output: Schema,
-    /// How many of them are left ones.
-    pub left_columns: usize,
 }
 
 /// One value of a key.

@@ -78,7 +78,7 @@ pub use late_rows::{late_rows_batch, late_rows_schema};
 pub use local_window_aggregate::LocalWindowAggregateOperator;
 pub use lookup_join::{
     AsyncLookupSpec, LookupAsking, LookupJoinOperator, LookupJoinSpec, LookupKeyValue,
-    LookupRetrySpec, QueuedLookupJoinOperator,
+    LookupRetrySpec, QueuedLookupJoinOperator, lookup_state_schema,
 };
 pub use match_recognize::{MatchOperator, MatchSpec};
 pub use mini_batch_assigner::MiniBatchAssignerOperator;

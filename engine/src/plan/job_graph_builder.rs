@@ -136,6 +136,7 @@ impl GraphBuilder<'_> {
             name: node.kind.name().to_string(),
             reads: self.operators.reads(node),
             keeps_late_rows: self.plan.late_rows_sink.is_some(),
+            state_schema: self.operators.outside_state_schema(node),
             build: self.operators.operator(node)?,
         };
         let vertex = match self.chained_to(node) {

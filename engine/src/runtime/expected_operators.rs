@@ -19,9 +19,6 @@ const STATELESS: [&str; 8] = [
     "LocalGroupAggregate",
 ];
 
-/// Operators that reach out to the world when they are made, and keep tables of their own kind only.
-const OUTSIDE: [&str; 3] = ["Sink", "LateRowsSink", "LookupJoin"];
-
 /// Every operator of a graph.
 pub fn expected_operators(graph: &JobGraph) -> Result<Vec<ExpectedOperator>> {
     let mut expected = Vec::new();
@@ -54,10 +51,10 @@ fn expected_operator(
 ) -> Result<ExpectedOperator> {
     let name = node.name.as_str();
     let is_stateful = !STATELESS.contains(&name);
-    let tables = if is_stateful && !OUTSIDE.contains(&name) {
-        (node.build)(subtask)?.state_schema()
-    } else {
-        Vec::new()
+    let tables = match &node.state_schema {
+        _ if !is_stateful => Vec::new(),
+        Some(tables) => tables.clone(),
+        None => (node.build)(subtask)?.state_schema(),
     };
     let facts = graph.facts.operator(&node.uid);
     Ok(ExpectedOperator {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
+
 use crate::checkpoint::PlanFacts;
 use crate::connectors::SplitState;
 use crate::error::Result;
@@ -89,6 +91,9 @@ pub struct ChainNode {
     pub reads: Vec<String>,
     /// Whether its late rows go to the late-rows table.
     pub keeps_late_rows: bool,
+    /// The tables whose columns it asks for ([`Operator::state_schema`]), where making it reaches out to the world, so that it is not made only
+    /// to ask; `None`: it is asked.
+    pub state_schema: Option<Vec<(String, SchemaRef)>>,
     /// Makes the operator.
     pub build: OperatorBuilder,
 }

@@ -1,11 +1,9 @@
 //! What a lookup join does with one batch: what it asks, and what it makes of the answer.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute;
-use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 
 use super::{LookupJoinSpec, LookupKeyValue};
 use crate::connectors::{LookupRequest, LookupRows};
@@ -77,17 +75,6 @@ impl Joiner {
             schema: spec.output.to_arrow(),
             spec,
         }
-    }
-
-    /// The columns of what comes out.
-    pub(super) fn output(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    /// The columns of what comes in.
-    pub(super) fn left(&self) -> SchemaRef {
-        let fields = self.schema.fields().iter().take(self.spec.left_columns);
-        Arc::new(ArrowSchema::new(fields.cloned().collect::<Vec<_>>()))
     }
 
     /// What the rows of a batch ask.

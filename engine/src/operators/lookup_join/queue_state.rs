@@ -13,11 +13,11 @@ use arrow::datatypes::{
 };
 
 use super::queue::{Entry, Group, Queue, Stage};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::operators::Context;
 use crate::state::{KEY_HASH_COLUMN, StateSnapshot};
 use crate::stream::{ChangelogBatch, WatermarkStep};
-use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds};
+use crate::types::{EventTime, ProcessingTime, RowKind, RowKinds, Schema};
 
 const ASKING: &str = "asking";
 const JOINED: &str = "joined";
@@ -91,31 +91,34 @@ fn written(
         Arc::new(Int64Array::from(vec![due; rows])),
         Arc::new(Int64Array::from(watermarks)),
     ];
-    let mut fields: Vec<_> = NOTES
-        .iter()
-        .map(|(name, data_type, nullable)| {
-            Arc::new(Field::new(*name, data_type.clone(), *nullable))
-        })
-        .collect();
-    fields.extend(batch.rows.schema_ref().fields().iter().cloned());
     let columns = [&notes[..], batch.rows.columns()].concat();
-    let schema = Arc::new(ArrowSchema::new(fields));
+    let schema = noted(batch.rows.schema_ref());
     Ok(RecordBatch::try_new(schema, columns)?)
 }
 
-/// Takes up what [`snapshot`] has frozen, of a plan whose rows may have had other columns: those that ask and those that are joined have
-/// the columns of `tables` now. A watermark that the context has come to stands behind all rows.
-pub(super) fn restore(
-    queue: &mut Queue,
-    ctx: &Context,
-    snapshot: &StateSnapshot,
-    tables: &[SchemaRef; 2],
-) -> Result<()> {
+/// The columns of rows behind the notes.
+fn noted(rows: &ArrowSchema) -> SchemaRef {
+    let notes = NOTES.iter().map(|(name, data_type, nullable)| {
+        Arc::new(Field::new(*name, data_type.clone(), *nullable))
+    });
+    let fields: Vec<_> = notes.chain(rows.fields().iter().cloned()).collect();
+    Arc::new(ArrowSchema::new(fields))
+}
+
+/// The tables of a lookup join whose rows wait, of rows with the columns of `input` that become rows with those of `output`.
+pub fn lookup_state_schema(input: &Schema, output: &Schema) -> Vec<(String, SchemaRef)> {
+    let tables = [(ASKING, input), (JOINED, output)];
+    tables
+        .map(|(name, rows)| (name.to_string(), noted(&rows.to_arrow())))
+        .to_vec()
+}
+
+/// Takes up what [`snapshot`] has frozen. A watermark that the context has come to stands behind all rows.
+pub(super) fn restore(queue: &mut Queue, ctx: &Context, snapshot: &StateSnapshot) -> Result<()> {
     let mut groups = Vec::new();
-    for ((name, is_joined), columns) in [(ASKING, false), (JOINED, true)].into_iter().zip(tables) {
+    for (name, is_joined) in [(ASKING, false), (JOINED, true)] {
         for batch in snapshot.batches(name) {
-            let batch = with_columns(batch, columns)?;
-            read(&batch, is_joined, ctx, &mut groups)?;
+            read(batch, is_joined, ctx, &mut groups)?;
         }
     }
     groups.sort_by_key(|(place, _)| *place);
@@ -132,29 +135,6 @@ pub(super) fn restore(
         queue.push_watermark(ctx.watermark());
     }
     Ok(())
-}
-
-/// The notes of a table, then these columns, found by name; of several with one name, in order.
-fn with_columns(table: &RecordBatch, columns: &SchemaRef) -> Result<RecordBatch> {
-    let saved = table.schema();
-    let mut left: Vec<usize> = (NOTES.len()..table.num_columns()).collect();
-    let mut order: Vec<usize> = (0..NOTES.len()).collect();
-    for field in columns.fields() {
-        let is_it = |index: &usize| {
-            let saved = saved.field(*index);
-            saved.name() == field.name() && saved.data_type() == field.data_type()
-        };
-        let Some(at) = left.iter().position(is_it) else {
-            return Err(Error::user(format!(
-                "a lookup join was saved with rows that wait for an answer, and these have no column {} of the type {}",
-                field.name(),
-                field.data_type()
-            ))
-            .hint("restore with the statements that wrote it, and stop that job with --drain before the query is changed"));
-        };
-        order.push(left.remove(at));
-    }
-    Ok(table.project(&order)?)
 }
 
 type Placed = ((u32, u64), Group);

@@ -423,8 +423,7 @@ impl Operator for QueuedLookupJoinOperator {
     }
 
     fn restore_state(&mut self, ctx: &mut Context, snapshot: StateSnapshot) -> Result<()> {
-        let tables = [self.joiner.left(), self.joiner.output().clone()];
-        queue_state::restore(&mut self.queue, ctx, &snapshot, &tables)?;
+        queue_state::restore(&mut self.queue, ctx, &snapshot)?;
         self.wake = (!self.queue.is_empty()).then_some(ProcessingTime(i64::MIN));
         Ok(())
     }

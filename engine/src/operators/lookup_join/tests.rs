@@ -52,7 +52,6 @@ fn join(kind: JoinKind, with_condition: bool) -> LookupJoinOperator {
         keys: vec![LookupKeyValue::Column(1)],
         condition: with_condition.then(|| compile(&less, &context).unwrap()),
         output: left().join(&table().project(&[1, 2])),
-        left_columns: left().fields.len(),
     };
     LookupJoinOperator::new(spec, Box::new(Indexed(index)))
 }

@@ -10,6 +10,7 @@ mod temporal_joins;
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use changelog::drop_update_before;
 
 use crate::config::SessionConfig;
@@ -23,7 +24,7 @@ use crate::operators::{
     SourceOperator, Subtask, TypeLengthEnforcer, UnionOperator, ValuesSource,
     WatermarkAssignerSpec, WindowAggregateOperator, WindowDeduplicateOperator,
     WindowDeduplicateSpec, WindowJoinOperator, WindowJoinSide, WindowJoinSpec, WindowRankOperator,
-    WindowRankSpec, WindowTableFunctionOperator, local_output_schema,
+    WindowRankSpec, WindowTableFunctionOperator, local_output_schema, lookup_state_schema,
 };
 use crate::plan::exec_node::{ExecNode, ExecNodeKind, ExecPlan, NodeId};
 use crate::plan::node_uid::{Lineage, folded_input, given, lineages};
@@ -113,6 +114,18 @@ impl OperatorBuilder<'_> {
         inputs
             .map(|input| given(self.plan, &self.lineages, input))
             .collect()
+    }
+
+    /// The tables of operators that reach out to the world when they are made.
+    pub(super) fn outside_state_schema(&self, node: &ExecNode) -> Option<Vec<(String, SchemaRef)>> {
+        match node.kind {
+            ExecNodeKind::Sink(_) | ExecNodeKind::LateRowsSink(_) => Some(Vec::new()),
+            ExecNodeKind::LookupJoin(_) => {
+                let input = &self.plan.node(node.inputs[0]).schema;
+                Some(lookup_state_schema(input, &node.schema))
+            }
+            _ => None,
+        }
     }
 
     /// The source of a scan or of constant rows, with what is fused behind it.

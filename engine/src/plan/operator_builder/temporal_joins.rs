@@ -81,7 +81,6 @@ impl OperatorBuilder<'_> {
         let (join, output, context) = (join.clone(), node.schema.clone(), self.context);
         let input_mode = &self.plan.node(node.inputs[0]).changelog_mode;
         let output_mode = join.output_mode(input_mode);
-        let left_columns = self.plan.node(node.inputs[0]).schema.fields.len();
         Ok(Box::new(move |_| {
             let value = |key: &LookupKey| {
                 Ok(match &key.value {
@@ -97,7 +96,6 @@ impl OperatorBuilder<'_> {
                 keys: join.keys.iter().map(value).collect::<Result<_>>()?,
                 condition: condition.map(|part| compile(part, &context)).transpose()?,
                 output: output.clone(),
-                left_columns,
             };
             let asking = match &join.asynchronous {
                 None if join.retry.is_none() => {

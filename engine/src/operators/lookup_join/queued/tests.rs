@@ -9,7 +9,7 @@ use super::*;
 use crate::connectors::lookup::{KeyIndex, answered};
 use crate::connectors::{LookupHandle, LookupRequest};
 use crate::operators::Subtask;
-use crate::operators::lookup_join::LookupKeyValue;
+use crate::operators::lookup_join::{LookupKeyValue, lookup_state_schema};
 use crate::operators::test_bench::{StreamText, batch, check};
 use crate::stream::WatermarkStep;
 use crate::types::{Field, JoinKind, LogicalType, Schema};
@@ -34,7 +34,6 @@ fn spec() -> LookupJoinSpec {
         keys: vec![LookupKeyValue::Column(1)],
         condition: None,
         output: left().join(&table().project(&[1])),
-        left_columns: left().fields.len(),
     }
 }
 
@@ -340,6 +339,10 @@ fn rows_that_wait_are_asked_for_again_after_a_restore_and_watermarks_keep_their_
         run.watermark(5);
         let snapshot = run.operator.snapshot_state(&mut run.ctx, CheckpointId(1));
         let snapshot = snapshot.unwrap();
+        let [(asking, columns), _] = lookup_state_schema(&left(), &spec().output)
+            .try_into()
+            .unwrap();
+        assert_eq!(snapshot.batches(&asking)[0].schema(), columns);
         let groups = Subtask::SINGLE.key_groups();
         let mut again = Run::new(unordered);
         again.ctx.advance_watermark(EventTime(5));
