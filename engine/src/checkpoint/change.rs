@@ -229,18 +229,12 @@ impl Change {
 
     /// A span in which all keys lie that it has rows of, or that are gone.
     fn bounds_of_keys(&self) -> KeySpan {
+        let rows = self.tables.values().flatten().flat_map(key_hashes_of);
         let (mut first, mut last) = (u32::MAX, 0);
-        let mut add = |hashes: &[u64]| {
-            if let (Some(least), Some(most)) = (hashes.iter().min(), hashes.iter().max()) {
-                first = first.min((least >> 32) as u32);
-                last = last.max((most >> 32) as u32);
-            }
-        };
-        self.tables
-            .values()
-            .flatten()
-            .for_each(|batch| add(key_hashes_of(batch)));
-        add(&self.gone);
+        for hash in rows.chain(&self.gone) {
+            let upper = (hash >> 32) as u32;
+            (first, last) = (first.min(upper), last.max(upper));
+        }
         match first <= last {
             true => KeySpan { first, last },
             false => KeySpan::ALL,

@@ -38,9 +38,6 @@ impl Default for FileSizes {
     }
 }
 
-/// How much is summed at once, while it is near the processor.
-const SUMMED_BYTES: usize = 64 << 10;
-
 /// Writes pieces to files `<prefix>-0`, `<prefix>-1`, ….
 pub(super) struct DataWriter<'a> {
     blobs: &'a dyn BlobStore,
@@ -119,12 +116,10 @@ impl<'a> DataWriter<'a> {
         let (file, offset) = (self.path(), self.offset());
         let mut out = PieceWriter {
             checksum: Xxh3::new(),
-            summed: self.buffer.len(),
             failed: None,
             files: self,
         };
         let written = write(&mut out);
-        out.sum();
         let (checksum, failed) = (out.checksum.digest(), out.failed.take());
         if let Some(error) = failed {
             return Err(error);
@@ -210,34 +205,16 @@ impl Drop for DataWriter<'_> {
 /// One piece under way.
 struct PieceWriter<'w, 'a> {
     files: &'w mut DataWriter<'a>,
-    /// Of the piece up to `summed` in the buffer.
     checksum: Xxh3,
-    summed: usize,
     /// The store's own words, which an I/O error would lose.
     failed: Option<Error>,
 }
 
-impl PieceWriter<'_, '_> {
-    /// Takes up in the checksum what has been written, in long runs.
-    fn sum(&mut self) {
-        self.checksum.update(&self.files.buffer[self.summed..]);
-        self.summed = self.files.buffer.len();
-    }
-}
-
 impl Write for PieceWriter<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.checksum.update(bytes);
         self.files.keep(bytes);
-        if self.files.buffer.len() - self.summed >= SUMMED_BYTES {
-            self.sum();
-        }
-        if self.files.buffer.len() < self.files.part_bytes() {
-            return Ok(bytes.len());
-        }
-        self.sum();
-        let flushed = self.files.flush_part();
-        self.summed = self.files.buffer.len();
-        if let Err(error) = flushed {
+        if let Err(error) = self.files.flush_part() {
             self.failed = Some(error);
             return Err(io::Error::other("the store failed"));
         }

@@ -107,7 +107,7 @@ fn cast_all(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         return Err(no_cast(array, to));
     }
     let cast = compute::cast(array, to)?;
-    let Some(row) = (0..array.len()).find(|row| is_lost(array, &cast, *row)) else {
+    let Some(row) = first_lost(array, &cast) else {
         return Ok(cast);
     };
     let value = array_value_to_string(array, row)?;
@@ -120,19 +120,15 @@ fn no_cast(array: &ArrayRef, to: &DataType) -> Error {
     Error::user(format!("{from} cannot become {to}"))
 }
 
-/// Whether a cast has made something else of a value: NULL, or infinity of a number.
-fn is_lost(array: &ArrayRef, cast: &ArrayRef, row: usize) -> bool {
-    if cast.is_null(row) {
-        return array.is_valid(row);
+/// The first row of which a cast has made something else: NULL, or infinity of a number.
+fn first_lost(array: &ArrayRef, cast: &ArrayRef) -> Option<usize> {
+    if cast.null_count() > array.null_count() {
+        return (0..array.len()).find(|row| cast.is_null(*row) && array.is_valid(*row));
     }
-    let (wide, narrow) = (
-        array.as_primitive_opt::<Float64Type>(),
-        cast.as_primitive_opt::<Float32Type>(),
-    );
-    let (Some(wide), Some(narrow)) = (wide, narrow) else {
-        return false;
-    };
-    narrow.value(row).is_infinite() && wide.value(row).is_finite()
+    let wide = array.as_primitive_opt::<Float64Type>()?.values();
+    let narrow = cast.as_primitive_opt::<Float32Type>()?.values();
+    let is_lost = |row: &usize| narrow[*row].is_infinite() && wide[*row].is_finite();
+    (0..array.len()).find(|row| is_lost(row) && cast.is_valid(*row))
 }
 
 /// Entries of a map: key and value, whatever they are called.
