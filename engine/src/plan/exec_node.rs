@@ -50,12 +50,12 @@ pub struct ExecNode {
     pub uid: String,
 }
 
-/// The kinds of nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(
     clippy::large_enum_variant,
     reason = "a plan has tens of nodes, and boxes would hide the fields from patterns"
 )]
+/// The kinds of nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExecNodeKind {
     /// Reads a table.
     TableSourceScan(TableSourceScanNode),

@@ -564,14 +564,20 @@ fn truncate(directory: &Path, checkpoint: u64, name: &str) -> std::path::PathBuf
     largest
 }
 
+/// Where a job lay that has been stopped, its options, and its input and output.
+fn stopped_with_two_checkpoints() -> (tempfile::TempDir, Vec<(&'static str, String)>, SharedStage) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(directory.path());
+    options.push(("execution.checkpointing.num-retained", "2".to_string()));
+    let stage = SharedStage::new(1_000_000, true, &[]);
+    run_some(&stage, &options, false);
+    (directory, options, stage)
+}
+
 #[test]
 fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used_and_each_row_is_written_once() {
     for (named_by_hand, file) in [(false, "data"), (false, "manifest"), (true, "data")] {
-        let directory = tempfile::tempdir().unwrap();
-        let mut options = options(directory.path());
-        options.push(("execution.checkpointing.num-retained", "2".to_string()));
-        let stage = SharedStage::new(1_000_000, true, &[]);
-        run_some(&stage, &options, false);
+        let (directory, mut options, stage) = stopped_with_two_checkpoints();
         let complete = checkpoints(directory.path());
         let committed = stage.committed().len();
         let damaged = truncate(directory.path(), complete[1], file);
@@ -611,11 +617,7 @@ fn a_damaged_checkpoint_is_reported_and_the_one_before_it_used_and_each_row_is_w
 #[test]
 fn a_checkpoint_that_has_lost_its_manifest_is_told_with_what_may_follow() {
     for (named_by_hand, is_directory) in [(false, false), (true, false), (false, true)] {
-        let directory = tempfile::tempdir().unwrap();
-        let mut options = options(directory.path());
-        options.push(("execution.checkpointing.num-retained", "2".to_string()));
-        let stage = SharedStage::new(1_000_000, true, &[]);
-        run_some(&stage, &options, false);
+        let (directory, mut options, stage) = stopped_with_two_checkpoints();
         let complete = checkpoints(directory.path());
         let committed = stage.committed().len();
         let lost = format!("checkpoints/chk-{}/manifest.json", complete[1]);
