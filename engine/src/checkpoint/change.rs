@@ -56,12 +56,12 @@ impl KeySpan {
         }
     }
 
-    /// Tells in which of `count` equal spans hashes of this one lie.
+    /// `count` spans of about the same width; no more than there are values.
     pub(super) fn shares(self, count: usize) -> Shares {
         Shares {
-            first: self.first as u64,
+            of: self,
+            count,
             scale: ((count as u128) << 32).div_euclid(self.width() as u128) as u64,
-            starts: (1..count).map(|at| self.share(at, count).first).collect(),
         }
     }
 
@@ -79,41 +79,55 @@ impl KeySpan {
         self.first <= other.last && other.first <= self.last
     }
 
+    /// The narrowest span that covers both.
+    pub(super) fn hull(self, other: KeySpan) -> KeySpan {
+        KeySpan {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+        }
+    }
+
     pub(super) fn covers(self, other: KeySpan) -> bool {
         self.first <= other.first && other.last <= self.last
     }
 }
 
-/// The equal spans of a span; see [`KeySpan::shares`].
+/// Spans of about the same width that together are one; see [`KeySpan::shares`].
 pub(super) struct Shares {
-    first: u64,
+    of: KeySpan,
+    count: usize,
     /// How many spans a value is wide, in parts of 2^32, rounded down.
     scale: u64,
-    /// Where all but the first begin.
-    starts: Vec<u32>,
 }
 
 impl Shares {
     /// How many spans there are.
     pub(super) fn count(&self) -> usize {
-        self.starts.len() + 1
+        self.count
     }
 
     /// The number of the span in which a hash lies.
     #[inline]
-    pub(super) fn of(&self, hash: u64) -> usize {
-        let upper = hash >> 32;
-        // Never too high, and hardly ever too low by more than one. The product is below the number of spans times 2^32.
-        let offset = upper - self.first;
-        let mut share = ((offset * self.scale) >> 32) as usize;
-        while self
-            .starts
-            .get(share)
-            .is_some_and(|next| u64::from(*next) <= upper)
-        {
-            share += 1;
+    pub(super) fn number_of(&self, hash: u64) -> usize {
+        let offset = (hash >> 32) - u64::from(self.of.first);
+        // Below the number of spans times 2^32.
+        ((offset * self.scale) >> 32) as usize
+    }
+
+    pub(super) fn span(&self, number: usize) -> KeySpan {
+        // The first value whose product is that many times 2^32.
+        let start = |number: usize| {
+            let offset = ((number as u128) << 32).div_ceil(u128::from(self.scale));
+            u64::from(self.of.first) + offset as u64
+        };
+        let last = match number + 1 == self.count {
+            true => self.of.last,
+            false => (start(number + 1) - 1) as u32,
+        };
+        KeySpan {
+            first: start(number) as u32,
+            last,
         }
-        share
     }
 }
 
@@ -177,6 +191,8 @@ pub(super) struct Change {
     /// These, if they have no row here; in no order.
     pub(super) gone: Vec<u64>,
     pub(super) tables: KeyedTables,
+    /// Where its keys lie, if that is known without a look at them.
+    pub(super) within: Option<KeySpan>,
 }
 
 impl Change {
@@ -194,6 +210,7 @@ impl Change {
             whole,
             gone,
             tables: snapshot.tables.iter().filter_map(keyed).collect(),
+            within: Some(span),
         }
     }
 
@@ -224,7 +241,7 @@ impl Change {
         if !self.whole.is_empty() {
             return KeySpan::ALL;
         }
-        self.bounds_of_keys()
+        self.within.unwrap_or_else(|| self.bounds_of_keys())
     }
 
     /// A span in which all keys lie that it has rows of, or that are gone.
@@ -243,6 +260,11 @@ impl Change {
 
     /// Adds what another instance says at the same time, for other keys.
     pub(super) fn beside(&mut self, other: Change) {
+        self.within = match (self.within, other.within) {
+            (_, within) if self.is_empty() => within,
+            (Some(mine), Some(others)) => Some(mine.hull(others)),
+            _ => None,
+        };
         self.whole = joined([std::mem::take(&mut self.whole), other.whole].concat());
         self.gone.extend(other.gone);
         for (name, batches) in other.tables {
@@ -375,12 +397,13 @@ mod tests {
             last: 5000,
         };
         for span in [KeySpan::ALL, narrow] {
-            for count in [1, 2, 3, 1000] {
+            for count in [1, 2, 3, 1000, 4001] {
                 let shares = span.shares(count);
-                for at in 0..count {
-                    let share = span.share(at, count);
+                let spans: Vec<_> = (0..count).map(|number| shares.span(number)).collect();
+                assert_eq!(joined(spans.clone()), [span]);
+                for (number, share) in spans.into_iter().enumerate() {
                     for upper in [share.first, share.last] {
-                        assert_eq!(shares.of((upper as u64) << 32), at);
+                        assert_eq!(shares.number_of((upper as u64) << 32), number);
                     }
                 }
             }

@@ -52,7 +52,11 @@ impl ChangeSource {
     pub(super) fn load(&self) -> Result<Change> {
         match self {
             ChangeSource::Held(change) => Ok(change.clone()),
-            ChangeSource::Part(part) => Ok(Change::of_snapshot(&part.read()?, KeySpan::ALL)),
+            ChangeSource::Part(part) => Ok(Change {
+                // Pieces that come in the order of keys lie in narrow spans.
+                within: None,
+                ..Change::of_snapshot(&part.read()?, KeySpan::ALL)
+            }),
         }
     }
 }

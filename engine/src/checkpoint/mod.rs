@@ -11,6 +11,7 @@ mod contents;
 mod coordinator;
 mod damage;
 mod data_file;
+mod deal;
 mod facts;
 mod hash_set;
 pub mod inspect;

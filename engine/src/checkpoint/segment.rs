@@ -5,14 +5,13 @@
 //! looked at once and none is moved twice.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::{concat_batches, take_record_batch};
+use arrow::array::RecordBatch;
 
-use super::change::{Change, KeySpan, KeyedTables, Keys, Shares, joined, retain, retain_rows};
+use super::change::{Change, KeySpan, KeyedTables, Keys, joined, retain, retain_rows};
 use super::data_file::{DataWriter, decode_keys, decode_table, read_piece};
+use super::deal::{Deal, joined_rows};
 use super::manifest::{Bucket, Piece, Segment};
 use crate::blobs::BlobStore;
 use crate::error::{Error, Result};
@@ -38,21 +37,23 @@ pub(super) fn write_change(
     }
     let shares = bounds.shares(count);
     let tables = change.tables.iter();
-    let deals = tables.map(|(name, batches)| Ok((name, batches, Deal::new(batches, &shares)?)));
+    let deals = tables.map(|(name, batches)| Ok((name, Deal::new(batches, &shares)?)));
     let deals = deals.collect::<Result<Vec<_>>>()?;
     for first in (0..count).step_by(DEALT_BUCKETS) {
         let buckets = first..count.min(first + DEALT_BUCKETS);
-        let dealt = deals.iter().map(|(name, batches, deal)| {
-            let dealt = deal.rows_of(batches, buckets.clone())?;
-            Ok((*name, dealt))
-        });
-        let dealt: Vec<(&String, Dealt)> = dealt.collect::<Result<_>>()?;
-        for index in buckets {
-            let tables = dealt
-                .iter()
-                .map(|(name, dealt)| ((*name).clone(), dealt.bucket(index)));
-            let span = bounds.share(index, count);
-            segment.bucket(writer, span, keys_in(&gone, span), &tables.collect())?;
+        let mut dealt = buckets
+            .clone()
+            .map(|_| KeyedTables::new())
+            .collect::<Vec<_>>();
+        for (name, deal) in &deals {
+            let rows = deal.rows_of(buckets.clone())?;
+            for (tables, rows) in dealt.iter_mut().zip(rows) {
+                tables.insert((*name).clone(), rows);
+            }
+        }
+        for (index, tables) in buckets.zip(dealt) {
+            let span = shares.span(index);
+            segment.bucket(writer, span, keys_in(&gone, span), &tables)?;
         }
     }
     Ok(segment.finish())
@@ -72,147 +73,11 @@ fn keys_in(keys: &[u64], span: KeySpan) -> &[u64] {
     &keys[start..end]
 }
 
-/// Rows that are dealt at once, so that they stay near the processor.
-const DEALT_ROWS: usize = 16 << 10;
 /// How many buckets are dealt at once: what is dealt is there twice.
 const DEALT_BUCKETS: usize = 8;
 
 /// How many buckets' worth of rows are merged at once: about as many become one, for later segments replace most rows.
 const MERGED_BUCKETS: usize = 3;
-
-/// Which rows of a table go into which bucket.
-struct Deal {
-    pieces: Vec<DealtOrder>,
-}
-
-/// The rows of a piece in the order of their buckets.
-struct DealtOrder {
-    order: UInt32Array,
-    /// Where each bucket begins, and where the last one ends.
-    starts: Vec<u32>,
-}
-
-/// The rows of a table that go into some buckets.
-struct Dealt {
-    buckets: Range<usize>,
-    /// Rows in the order of their buckets, and where each bucket begins.
-    pieces: Vec<(RecordBatch, Vec<usize>)>,
-}
-
-impl Deal {
-    fn new(batches: &[RecordBatch], shares: &Shares) -> Result<Self> {
-        let mut pieces = Vec::new();
-        for_each_piece(batches, &mut |piece| {
-            pieces.push(DealtOrder::new(key_hashes_of(piece), shares));
-            Ok(())
-        })?;
-        Ok(Deal { pieces })
-    }
-
-    /// The rows of these buckets, of the same batches.
-    fn rows_of(&self, batches: &[RecordBatch], buckets: Range<usize>) -> Result<Dealt> {
-        let mut orders = self.pieces.iter();
-        let mut pieces = Vec::new();
-        for_each_piece(batches, &mut |piece| {
-            let order = orders.next().ok_or_else(|| {
-                Error::internal("a change was dealt to buckets with fewer rows than it has")
-            })?;
-            pieces.extend(order.rows_of(piece, &buckets)?);
-            Ok(())
-        })?;
-        Ok(Dealt { buckets, pieces })
-    }
-}
-
-impl DealtOrder {
-    /// A counting sort: no row depends on how the one before it was dealt.
-    fn new(hashes: &[u64], shares: &Shares) -> Self {
-        let places: Vec<u32> = hashes.iter().map(|hash| shares.of(*hash) as u32).collect();
-        let mut starts = vec![0u32; shares.count() + 1];
-        for place in &places {
-            starts[*place as usize + 1] += 1;
-        }
-        for bucket in 1..starts.len() {
-            starts[bucket] += starts[bucket - 1];
-        }
-        let mut next = starts.clone();
-        let mut order = vec![0u32; places.len()];
-        for (row, place) in places.into_iter().enumerate() {
-            let next = &mut next[place as usize];
-            order[*next as usize] = row as u32;
-            *next += 1;
-        }
-        DealtOrder {
-            order: UInt32Array::from(order),
-            starts,
-        }
-    }
-
-    fn rows_of(
-        &self,
-        piece: &RecordBatch,
-        buckets: &Range<usize>,
-    ) -> Result<Option<(RecordBatch, Vec<usize>)>> {
-        let starts = &self.starts[buckets.start..=buckets.end];
-        let (first, last) = (starts[0], starts[starts.len() - 1]);
-        if first == last {
-            return Ok(None);
-        }
-        let order = self.order.slice(first as usize, (last - first) as usize);
-        let starts = starts.iter().map(|start| (start - first) as usize);
-        Ok(Some((take_record_batch(piece, &order)?, starts.collect())))
-    }
-}
-
-impl Dealt {
-    fn bucket(&self, index: usize) -> Vec<RecordBatch> {
-        let index = index - self.buckets.start;
-        let of_piece = |(rows, starts): &(RecordBatch, Vec<usize>)| {
-            let (start, end) = (starts[index], starts[index + 1]);
-            (start < end).then(|| rows.slice(start, end - start))
-        };
-        self.pieces.iter().filter_map(of_piece).collect()
-    }
-}
-
-/// The same rows in fewer batches: what is merged again and again would fall to pieces.
-fn joined_rows(batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-    let mut pieces = Vec::new();
-    for_each_piece(batches, &mut |piece| {
-        pieces.push(piece.clone());
-        Ok(())
-    })?;
-    Ok(pieces)
-}
-
-/// The rows of batches in order, some thousand at a time: large ones in parts, small ones together.
-fn for_each_piece(
-    batches: &[RecordBatch],
-    call: &mut dyn FnMut(&RecordBatch) -> Result<()>,
-) -> Result<()> {
-    let (mut small, mut rows) = (Vec::new(), 0);
-    let mut together = |small: &mut Vec<RecordBatch>| -> Result<()> {
-        match small.as_slice() {
-            [] => return Ok(()),
-            [one] => call(one)?,
-            several => call(&concat_batches(&several[0].schema(), several)?)?,
-        }
-        small.clear();
-        Ok(())
-    };
-    for batch in batches {
-        for offset in (0..batch.num_rows()).step_by(DEALT_ROWS) {
-            let part = batch.slice(offset, DEALT_ROWS.min(batch.num_rows() - offset));
-            if rows + part.num_rows() > DEALT_ROWS {
-                together(&mut small)?;
-                rows = 0;
-            }
-            rows += part.num_rows();
-            small.push(part);
-        }
-    }
-    together(&mut small)
-}
 
 /// A segment under way.
 pub(super) struct SegmentWriter {
@@ -337,9 +202,9 @@ impl<'a> SegmentsReader<'a> {
             let is_last = number == 0 || whole.iter().any(|whole| whole.covers(span));
             let told = self.add_older(number, span, &covered, &mut together, !is_last)?;
             covered.add(&told);
-            covered.spans.extend(whole);
+            covered.spans = joined([covered.spans, whole].concat());
         }
-        together.whole = joined(covered.spans);
+        together.whole = covered.spans;
         let inside = |key: &u64| together.whole.iter().any(|span| span.contains(*key));
         together.gone.retain(|key| !inside(key));
         together.tables.retain(|_, batches| !batches.is_empty());
@@ -449,66 +314,5 @@ impl<'a> SegmentsReader<'a> {
             merged.bucket(writer, span, &in_order(change.gone), &tables)?;
         }
         Ok(merged.finish())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{ArrayRef, UInt64Array};
-
-    use super::*;
-    use crate::state::KEY_HASH_COLUMN;
-
-    /// The hashes of batches of these lengths, spread over all keys.
-    fn batches(lengths: &[usize]) -> Vec<RecordBatch> {
-        let mut next = 0u64;
-        let batch = |length: &usize| {
-            let hashes: Vec<u64> = (0..*length)
-                .map(|_| {
-                    next += 1;
-                    next.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                })
-                .collect();
-            let column: ArrayRef = Arc::new(UInt64Array::from(hashes));
-            RecordBatch::try_from_iter([(KEY_HASH_COLUMN, column)]).unwrap()
-        };
-        lengths.iter().map(batch).collect()
-    }
-
-    fn hashes(batches: &[RecordBatch]) -> Vec<u64> {
-        let hashes = batches.iter().flat_map(key_hashes_of);
-        hashes.copied().collect()
-    }
-
-    #[test]
-    fn rows_are_dealt_to_their_buckets_in_order_whatever_the_batches_are() {
-        let lengths = [
-            3,
-            0,
-            DEALT_ROWS + 5,
-            1,
-            2 * DEALT_ROWS,
-            DEALT_ROWS - 1,
-            1,
-            7,
-        ];
-        let batches = batches(&lengths);
-        let joined = joined_rows(&batches).unwrap();
-        assert_eq!(hashes(&joined), hashes(&batches));
-        assert!(joined.iter().all(|piece| piece.num_rows() <= DEALT_ROWS));
-        let count = 11;
-        let shares = KeySpan::ALL.shares(count);
-        let deal = Deal::new(&batches, &shares).unwrap();
-        for buckets in [0..8, 8..count] {
-            let dealt = deal.rows_of(&batches, buckets.clone()).unwrap();
-            for index in buckets {
-                let span = KeySpan::ALL.share(index, count);
-                let mut expected = hashes(&batches);
-                expected.retain(|hash| span.contains(*hash));
-                assert_eq!(hashes(&dealt.bucket(index)), expected);
-            }
-        }
     }
 }
