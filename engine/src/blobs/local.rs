@@ -149,13 +149,19 @@ impl BlobStore for LocalBlobs {
     }
 
     fn put_part(&self, upload: &mut Upload, bytes: Bytes) -> Result<()> {
+        self.put_part_of(upload, &bytes)
+    }
+
+    fn put_part_of(&self, upload: &mut Upload, bytes: &[u8]) -> Result<()> {
         let beside = PathBuf::from(&upload.id);
         let write = || -> std::io::Result<()> {
             let mut open = fs::OpenOptions::new().write(true).open(&beside)?;
-            open.set_len(upload.bytes)?;
-            open.seek(SeekFrom::End(0))?;
-            open.write_all(&bytes)?;
-            open.sync_all()
+            if open.metadata()?.len() != upload.bytes {
+                // Half of a part that could not be written.
+                open.set_len(upload.bytes)?;
+            }
+            open.seek(SeekFrom::Start(upload.bytes))?;
+            open.write_all(bytes)
         };
         write().map_err(|error| cannot("write", &beside, &error))?;
         upload.bytes += bytes.len() as u64;
@@ -167,6 +173,9 @@ impl BlobStore for LocalBlobs {
         if !beside.exists() && file.exists() {
             return Ok(());
         }
+        fs::File::open(&beside)
+            .and_then(|open| open.sync_all())
+            .map_err(|error| cannot("complete", &file, &error))?;
         rename(&beside, &file)
     }
 

@@ -56,8 +56,14 @@ pub trait BlobStore: Send + Sync + std::fmt::Debug {
     fn start_upload(&self, path: &str) -> Result<Upload>;
 
     /// Adds the next part of an upload. Where the store asks for parts of a least size, the caller keeps to
-    /// [`BlobStore::least_part_bytes`] but for the last one.
+    /// [`BlobStore::least_part_bytes`] but for the last one. A part in a local file survives the end of the process, but a crash of the machine
+    /// only once the upload is completed.
     fn put_part(&self, upload: &mut Upload, bytes: Bytes) -> Result<()>;
+
+    /// The same with bytes that are somebody else's. Default: they are copied.
+    fn put_part_of(&self, upload: &mut Upload, bytes: &[u8]) -> Result<()> {
+        self.put_part(upload, Bytes::copy_from_slice(bytes))
+    }
 
     /// Makes an upload the blob. Completing it again changes nothing.
     fn complete_upload(&self, upload: &Upload) -> Result<()>;

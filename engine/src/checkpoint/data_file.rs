@@ -17,6 +17,9 @@ use super::manifest::Piece;
 use crate::blobs::{BlobStore, Upload};
 use crate::error::{Error, Result};
 
+/// As much at once goes to the store without a copy, if it takes parts of any size.
+const LARGE_BYTES: usize = 128 << 10;
+
 /// How large files and their parts become.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileSizes {
@@ -138,6 +141,40 @@ impl<'a> DataWriter<'a> {
         self.sizes.part_bytes.max(self.blobs.least_part_bytes())
     }
 
+    /// Adds bytes to the file.
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let takes_any = self.blobs.has_uploads() && self.blobs.least_part_bytes() == 0;
+        if bytes.len() >= LARGE_BYTES && takes_any {
+            return self.put_large(bytes);
+        }
+        self.keep(bytes);
+        self.flush_part()
+    }
+
+    /// Hands what is in the buffer and these bytes to the store.
+    fn put_large(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut upload = self.take_upload()?;
+        let mut put = || {
+            if !self.buffer.is_empty() {
+                self.blobs.put_part_of(&mut upload, &self.buffer)?;
+            }
+            self.blobs.put_part_of(&mut upload, bytes)
+        };
+        let put = put();
+        self.flushed += (self.buffer.len() + bytes.len()) as u64;
+        self.buffer.clear();
+        self.upload = Some(upload);
+        put
+    }
+
+    /// The upload of the file under way.
+    fn take_upload(&mut self) -> Result<Upload> {
+        match self.upload.take() {
+            Some(upload) => Ok(upload),
+            None => self.blobs.start_upload(&self.path()),
+        }
+    }
+
     /// Adds bytes to the buffer. A buffer that has outgrown small files gets the room of a part at once.
     fn keep(&mut self, bytes: &[u8]) {
         let length = self.buffer.len() + bytes.len();
@@ -153,11 +190,7 @@ impl<'a> DataWriter<'a> {
         if self.buffer.len() < part_bytes || !self.blobs.has_uploads() {
             return Ok(());
         }
-        let path = self.path();
-        let mut upload = match self.upload.take() {
-            Some(upload) => upload,
-            None => self.blobs.start_upload(&path)?,
-        };
+        let mut upload = self.take_upload()?;
         let part = Bytes::from(std::mem::take(&mut self.buffer));
         self.flushed += part.len() as u64;
         let put = self.blobs.put_part(&mut upload, part);
@@ -213,8 +246,7 @@ struct PieceWriter<'w, 'a> {
 impl Write for PieceWriter<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.checksum.update(bytes);
-        self.files.keep(bytes);
-        if let Err(error) = self.files.flush_part() {
+        if let Err(error) = self.files.write(bytes) {
             self.failed = Some(error);
             return Err(io::Error::other("the store failed"));
         }
