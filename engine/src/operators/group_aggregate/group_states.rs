@@ -169,8 +169,19 @@ impl GroupStates {
         self.copy_before_change(groups)
     }
 
+    /// Says which groups the next rows of a bundle change; adds to `touched` those that it did not change yet, each once. What is frozen of them
+    /// must be copied before they change ([`GroupStates::copy_before_change`]).
+    pub(super) fn touch(&mut self, groups: &[u32], touched: &mut Vec<u32>) {
+        self.marks.touch(groups, self.table.len(), touched);
+    }
+
+    /// The bundle that touched these groups is closed.
+    pub(super) fn untouch(&mut self, touched: &[u32]) {
+        self.marks.release(touched);
+    }
+
     /// Gives each row its slot; `known` keys were there before the batch. `weight` tells by how much a row changes the number
-    /// of rows of its group. [`GroupStates::before_change`] comes first.
+    /// of rows of its group. [`GroupStates::before_change`], or both [`GroupStates::touch`] and the copy, come first.
     pub(super) fn assign(
         &mut self,
         groups: &[u32],
@@ -477,11 +488,14 @@ impl GroupStates {
     ) -> Result<()> {
         debug_assert!(self.frozen.is_none(), "one snapshot at a time");
         let (mut bits, mut hashes) = self.marks.take_bits();
-        bits.resize(self.table.len().div_ceil(64), 0);
+        let words = self.table.len().div_ceil(64);
         if all {
-            bits.fill(0);
-            set_bits(&mut bits, &self.live_groups());
+            // Those without a state are passed over when they are copied.
+            bits = vec![u64::MAX; words];
+            let beyond = words * 64 - self.table.len();
+            bits.last_mut().map(|last| *last >>= beyond);
         } else {
+            bits.resize(words, 0);
             hashes.extend(others);
             if self.table.has_collisions() {
                 hashes.extend(self.hashes(&set_in(&bits)));
@@ -512,7 +526,7 @@ impl GroupStates {
     }
 
     /// Copies those of some groups that are frozen, which are about to change.
-    fn copy_before_change(&mut self, groups: &[u32]) -> Result<()> {
+    pub(super) fn copy_before_change(&mut self, groups: &[u32]) -> Result<()> {
         let Some(frozen) = &mut self.frozen else {
             return Ok(());
         };

@@ -22,20 +22,13 @@ pub(super) struct Touched {
     /// Those results, in chunks.
     chunks: Vec<Vec<ArrayRef>>,
     rows: u32,
-    /// For each group whether it is touched.
-    marks: Vec<bool>,
 }
 
 impl Touched {
-    /// Takes up the groups that are not touched yet; gives the slots whose results are to be kept.
-    fn touch(&mut self, groups: &[u32], all: usize, slot: impl Fn(u32) -> u32) -> Vec<u32> {
-        self.marks.resize(all, false);
+    /// Looks where the groups from `first` on stand; gives the slots whose results are to be kept.
+    fn look_up(&mut self, first: usize, slot: impl Fn(u32) -> u32) -> Vec<u32> {
         let mut slots = Vec::new();
-        for group in groups {
-            if std::mem::replace(&mut self.marks[*group as usize], true) {
-                continue;
-            }
-            self.groups.push(*group);
+        for group in &self.groups[first..] {
             match slot(*group) {
                 NONE => self.before.push(NONE),
                 slot => {
@@ -76,13 +69,11 @@ impl Touched {
     pub(super) fn size_bytes(&self) -> usize {
         let results = self.chunks.iter().flatten();
         let results: usize = results.map(|column| column.get_array_memory_size()).sum();
-        results + (self.groups.capacity() + self.before.capacity()) * 4 + self.marks.capacity()
+        results + (self.groups.capacity() + self.before.capacity()) * 4
     }
 
     fn clear(&mut self) {
-        for group in self.groups.drain(..) {
-            self.marks[group as usize] = false;
-        }
+        self.groups.clear();
         self.before.clear();
         self.chunks.clear();
         self.rows = 0;
@@ -126,11 +117,13 @@ impl GroupAggregateOperator {
         let Some((_, touched)) = &mut self.bundle else {
             return Ok(());
         };
-        let (states, first) = (&self.states, touched.groups.len());
-        let slots = touched.touch(groups, states.len(), |group| states.slot(group, known, now));
-        touched.keep(states.evaluate(&slots)?);
+        let first = touched.groups.len();
         // The others have changed in this bundle already.
-        self.states.before_change(&touched.groups[first..])
+        self.states.touch(groups, &mut touched.groups);
+        let states = &self.states;
+        let slots = touched.look_up(first, |group| states.slot(group, known, now));
+        touched.keep(states.evaluate(&slots)?);
+        self.states.copy_before_change(&touched.groups[first..])
     }
 
     /// Emits one change for each group that the bundle has changed.
@@ -144,6 +137,7 @@ impl GroupAggregateOperator {
         }
         let mut touched = std::mem::take(touched);
         self.emit_touched(&touched, out)?;
+        self.states.untouch(&touched.groups);
         touched.clear();
         self.states.pack()?;
         if let Some((_, kept)) = &mut self.bundle {
