@@ -42,7 +42,7 @@ const HELP: &str = "\
 checkpoint_costs changes [options]
   --keys N         keys of the state, 4,000,000
   --changed A,B    keys that change between two checkpoints; 10000,100000,1000000
-  --pairs N        of each size, 9; a pair has as many checkpoints as make a million keys
+  --pairs N        of each size, 9; a pair has as many checkpoints as make a million keys, of which those do not count that tell all anew
   --directory DIR  where checkpoints are written; the temporary directory of the system
 checkpoint_costs restore PATH [--pairs N] [--cache warm|cold]
   PATH             a checkpoint of a running total, or the directory above it
@@ -376,7 +376,7 @@ fn write_all(arguments: &Arguments) -> Result<()> {
         "and merge",
         "Arrow IPC, CPU ns / byte",
         "ratio of snapshot and write",
-        "ratio with merges, all pairs together",
+        "ratio with merges and with all told anew, all pairs together",
     ]);
     for changed in &arguments.changed {
         write_changes(arguments, (*changed).min(arguments.keys))?;
@@ -401,29 +401,40 @@ fn write_changes(arguments: &Arguments, changed: i64) -> Result<()> {
     total.add(&(0..arguments.keys).collect::<Vec<_>>())?;
     checkpoints.take(&mut total)?;
     let (mut sums, mut pauses, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    // What checkpoints took that told all keys, in the place of changes.
+    let mut anew = Vec::new();
     let rounds = (1_000_000 / changed).max(1);
     for pair in 0..arguments.pairs as i64 {
         let mut sum = Sum::default();
         for round in pair * rounds..(pair + 1) * rounds {
             total.add(&changed_keys(arguments.keys, changed, round))?;
             let taken = checkpoints.take(&mut total)?;
-            let (bytes, cpu, _) = timed(|| write_ipc(&taken.snapshot, &ipc))?;
             pauses.push(taken.pause * 1e3);
+            if taken.snapshot.gone.is_none() {
+                anew.push(taken.snapshot_cpu + taken.write_cpu + taken.merge_cpu);
+                continue;
+            }
+            let (bytes, cpu, _) = timed(|| write_ipc(&taken.snapshot, &ipc))?;
             sum.add(&taken, bytes, cpu);
         }
-        ratios.push((sum.snapshot_cpu + sum.write_cpu) / sum.ipc_cpu);
-        sums.push(sum);
+        if sum.checkpoints > 0.0 {
+            ratios.push((sum.snapshot_cpu + sum.write_cpu) / sum.ipc_cpu);
+            sums.push(sum);
+        }
     }
     // Nanoseconds a byte of the change as Arrow IPC, which is the same on both sides.
     let per_byte = |cpu: fn(&Sum) -> f64| {
         let nanos = sums.iter().map(|sum| cpu(sum) * 1e9 / sum.ipc_bytes);
         format!("{:.2}", median(nanos.collect()))
     };
-    let all = |sum: &Sum| sum.snapshot_cpu + sum.write_cpu + sum.merge_cpu;
-    let ipc_cpu: f64 = sums.iter().map(|sum| sum.ipc_cpu).sum();
-    let together = sums.iter().map(all).sum::<f64>() / ipc_cpu;
-    let bytes: f64 = sums.iter().map(|sum| sum.bytes).sum();
-    let keys = changed as f64 * rounds as f64 * sums.len() as f64;
+    let all: fn(&Sum) -> f64 = |sum| sum.snapshot_cpu + sum.write_cpu + sum.merge_cpu;
+    let sum = |of: fn(&Sum) -> f64| sums.iter().map(of).sum::<f64>();
+    let checkpoints = sum(|sum| sum.checkpoints);
+    // As IPC all checkpoints would be changes.
+    let ipc_cpu = sum(|sum| sum.ipc_cpu) / checkpoints * (checkpoints + anew.len() as f64);
+    let together = (sum(all) + anew.iter().sum::<f64>()) / ipc_cpu;
+    let bytes = sum(|sum| sum.bytes);
+    let keys = changed as f64 * checkpoints;
     let longest = pauses.iter().copied().fold(0.0, f64::max);
     print_row(&[
         &changed.to_string(),
@@ -443,6 +454,7 @@ fn write_changes(arguments: &Arguments, changed: i64) -> Result<()> {
 /// What the checkpoints of a pair took together.
 #[derive(Default)]
 struct Sum {
+    checkpoints: f64,
     bytes: f64,
     snapshot_cpu: f64,
     write_cpu: f64,
@@ -453,6 +465,7 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, taken: &Taken, ipc_bytes: u64, ipc_cpu: f64) {
+        self.checkpoints += 1.0;
         self.bytes += taken.bytes as f64;
         self.snapshot_cpu += taken.snapshot_cpu;
         self.write_cpu += taken.write_cpu;

@@ -127,9 +127,24 @@ impl Segment {
     }
 
     pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
-        self.buckets
-            .iter()
-            .flat_map(|bucket| bucket.gone.iter().chain(bucket.tables.values()))
+        self.buckets.iter().flat_map(Bucket::pieces)
+    }
+
+    /// The bytes of what it tells of keys as a whole.
+    pub(super) fn base_bytes(&self) -> u64 {
+        if self.is_base() {
+            return self.bytes;
+        }
+        let is_whole = |bucket: &&Bucket| self.whole.iter().any(|span| span.covers(bucket.span));
+        let buckets = self.buckets.iter().filter(is_whole);
+        let pieces = buckets.flat_map(Bucket::pieces);
+        pieces.map(|piece| piece.bytes).sum()
+    }
+}
+
+impl Bucket {
+    fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.gone.iter().chain(self.tables.values())
     }
 }
 

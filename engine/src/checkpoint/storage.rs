@@ -438,7 +438,8 @@ impl CheckpointStorage {
         for change in grouped(&operator.changes, data.sizes.bucket_bytes) {
             segments.add(data, checkpoint, change?)?;
         }
-        Ok([segments.earlier, segments.new].concat())
+        let all = [segments.earlier, segments.new].concat();
+        Ok(merge::without_replaced(all))
     }
 
     /// What the state of an operator began from, where that is not the job's.

@@ -138,6 +138,14 @@ impl StateSnapshot {
             .any(|(name, table)| holds_job_rows(name) && holds_rows(table))
     }
 
+    /// How many rows the keyed tables have.
+    pub fn keyed_rows(&self) -> usize {
+        let tables = self.tables.values();
+        let keyed = tables.filter(|table| table.scope == TableScope::Keyed);
+        let batches = keyed.flat_map(|table| &table.batches);
+        batches.map(RecordBatch::num_rows).sum()
+    }
+
     /// Adds the tables of another instance of the same operator. Both hold everything, or both what changed.
     pub fn merge(&mut self, other: StateSnapshot) {
         let first = self.tables.is_empty() && self.gone.is_none();

@@ -1,5 +1,6 @@
 //! Which keys changed since the last snapshot.
 
+use super::volume::Volume;
 use crate::error::Result;
 use crate::operators::keyed_state::Frozen;
 use crate::operators::{Context, KeySet, KeyedState};
@@ -13,6 +14,7 @@ pub(super) struct Changes {
     /// Whether the operator knows itself which keys its rows change.
     by_operator: bool,
     changed: KeySet,
+    volume: Volume,
 }
 
 impl Changes {
@@ -25,6 +27,7 @@ impl Changes {
             tracked,
             by_operator,
             changed: KeySet::default(),
+            volume: Volume::default(),
         }
     }
 
@@ -58,20 +61,40 @@ impl Changes {
         }
     }
 
-    /// What is at hand of the keys that changed, or nothing of it yet ([`KeyedState::freeze`]); none has changed from now on.
+    /// State of so many keys was restored.
+    pub(super) fn note_restored(&mut self, rows: usize) {
+        self.volume.restored(rows);
+    }
+
+    /// A piece of the snapshot that was begun last, which the operator had frozen.
+    pub(super) fn note_thawed(&mut self, piece: &StateSnapshot) {
+        let gone = piece.gone.as_ref().map_or(0, Vec::len);
+        self.volume.add(piece.keyed_rows(), gone);
+    }
+
+    /// What is at hand of the keys that changed, or nothing of it yet ([`KeyedState::freeze`]); none has changed from now on. Where all
+    /// keys are at hand it may be all of them.
     pub(super) fn export(
         &mut self,
         ctx: &mut Context,
         keyed: &mut dyn KeyedState,
+        all_at_hand: bool,
     ) -> Result<StateSnapshot> {
         self.note_told(ctx);
-        let freezes = self.by_operator && !is_planted(Bug::ChangeForgotten);
-        if freezes && keyed.freeze(ctx, Frozen::Changed(&self.changed))? {
-            self.changed.clear();
-            return Ok(StateSnapshot {
-                gone: Some(Vec::new()),
-                ..StateSnapshot::default()
-            });
+        if self.by_operator && !is_planted(Bug::ChangeForgotten) {
+            let tells_all = all_at_hand && self.volume.asks_for_all(keyed.size_bytes());
+            let frozen = match tells_all {
+                true => Frozen::All,
+                false => Frozen::Changed(&self.changed),
+            };
+            if keyed.freeze(ctx, frozen)? {
+                self.changed.clear();
+                self.volume.begin(tells_all);
+                return Ok(StateSnapshot {
+                    gone: (!tells_all).then(Vec::new),
+                    ..StateSnapshot::default()
+                });
+            }
         }
         self.gather(ctx, keyed);
         let mut changed = std::mem::take(&mut self.changed);

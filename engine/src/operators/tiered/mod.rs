@@ -3,7 +3,8 @@
 //! The operator keeps the keys at hand in its own columnar structures, which are the authority. Keys that were not used for long are
 //! taken out and lie in a [`UnitStore`], one value a key; they are put back before a batch with rows of them, or before a
 //! watermark or a time at which they act, many keys in one access. What changed since the last snapshot is noted by key, so that
-//! a checkpoint holds that alone; a changed key that is taken out is written to a part of the next snapshot at once.
+//! a checkpoint holds that alone; a changed key that is taken out is written to a part of the next snapshot at once. Without a lower tier all
+//! is told anew from time to time ([`volume`]), where the operator can have it copied while rows go on.
 //!
 //! While everything fits, nothing is looked up: the first eviction begins to tell keys at hand from others.
 
@@ -12,6 +13,7 @@ mod eviction;
 mod residents;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -380,6 +382,9 @@ impl Operator for TieredOperator {
     fn continue_snapshot(&mut self, ctx: &mut Context) -> Result<Option<StateSnapshot>> {
         let keys = self.copied_keys;
         let mut piece = self.keyed().thaw(ctx, keys)?;
+        if let Some(piece) = &piece {
+            self.changes.note_thawed(piece);
+        }
         if let Some(piece) = piece
             .as_mut()
             .filter(|_| is_planted(Bug::TombstoneForgotten))
@@ -399,6 +404,7 @@ impl Operator for TieredOperator {
             _ => Vec::new(),
         };
         self.changes.listen(ctx);
+        self.changes.note_restored(snapshot.keyed_rows());
         self.inner.restore_state(ctx, snapshot)?;
         if let Some(lower) = &mut self.lower {
             lower.residents.add(&keys);
@@ -442,9 +448,10 @@ impl TieredOperator {
             .inner
             .keyed_state()
             .expect("an operator does not lose its keyed state");
-        let mut snapshot = self.changes.export(ctx, keyed)?;
+        let all_at_hand = self.lower.is_none();
+        let mut snapshot = self.changes.export(ctx, keyed, all_at_hand)?;
         if is_planted(Bug::TombstoneForgotten) {
-            snapshot.gone = Some(Vec::new());
+            snapshot.gone = snapshot.gone.map(|_| Vec::new());
         }
         snapshot.parts = std::mem::take(&mut self.parts.written);
         Ok(snapshot)
