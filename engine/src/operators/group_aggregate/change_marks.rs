@@ -114,13 +114,12 @@ impl ChangeMarks {
         if !self.is_on {
             return Vec::new();
         }
-        let words = self.marks.chunks_mut(64).map(|marks| {
-            let mut word = 0;
-            for (at, eight) in marks.chunks(8).enumerate() {
-                word |= changed_among(eight) << (8 * at);
-            }
-            marks.iter_mut().for_each(|mark| *mark &= !CHANGED);
-            word
+        // The last eight may be fewer.
+        self.marks.resize(self.marks.len().next_multiple_of(8), 0);
+        let (eights, _) = self.marks.as_chunks_mut::<8>();
+        let words = eights.chunks_mut(8).map(|eights| {
+            let bits = eights.iter_mut().map(take_changed);
+            bits.rev().fold(0, |word, bits| word << 8 | bits)
         });
         words.collect()
     }
@@ -130,12 +129,13 @@ impl ChangeMarks {
     }
 }
 
-/// A bit for each of at most eight marks.
-fn changed_among(marks: &[u8]) -> u64 {
-    let mut eight = [0; 8];
-    eight[..marks.len()].copy_from_slice(marks);
+/// A bit for each of eight marks: whether the group has changed. None has from now on.
+#[inline]
+fn take_changed(marks: &mut [u8; 8]) -> u64 {
+    let all = u64::from_le_bytes(*marks);
+    let changed = all & (u64::MAX / 255 * u64::from(CHANGED));
+    *marks = (all ^ changed).to_le_bytes();
     // The lowest bit of the n-th byte comes to the n-th bit of the highest byte.
-    let changed = u64::from_le_bytes(eight) & (u64::MAX / 255 * u64::from(CHANGED));
     changed.wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
