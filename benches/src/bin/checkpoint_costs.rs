@@ -174,7 +174,7 @@ impl Total {
             store: None,
             memory: None,
             incremental: true,
-            copied_keys: volley::runtime::COPIED_KEYS,
+            copied_bytes: volley::runtime::COPIED_BYTES,
             backend: Arc::new(HashMapStateBackend),
             name: UID.to_string(),
         };

@@ -173,8 +173,8 @@ impl BlobStore for LocalBlobs {
         if !beside.exists() && file.exists() {
             return Ok(());
         }
-        fs::File::open(&beside)
-            .and_then(|open| open.sync_all())
+        let open = fs::OpenOptions::new().write(true).open(&beside);
+        open.and_then(|open| open.sync_all())
             .map_err(|error| cannot("complete", &file, &error))?;
         rename(&beside, &file)
     }

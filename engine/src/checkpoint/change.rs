@@ -245,7 +245,7 @@ impl Change {
     }
 
     /// A span in which all keys lie that it has rows of, or that are gone.
-    fn bounds_of_keys(&self) -> KeySpan {
+    pub(super) fn bounds_of_keys(&self) -> KeySpan {
         let rows = self.tables.values().flatten().flat_map(key_hashes_of);
         let (mut first, mut last) = (u32::MAX, 0);
         for hash in rows.chain(&self.gone) {

@@ -20,7 +20,7 @@ use crate::connectors::{ConnectorRegistry, Sink};
 use crate::error::Result;
 use crate::operators::InputIndex;
 use crate::runtime::{
-    COPIED_KEYS, ChainNode, DEFAULT_NAME, Edge, EdgeKind, JobGraph, Partitioning, Vertex,
+    COPIED_BYTES, ChainNode, DEFAULT_NAME, Edge, EdgeKind, JobGraph, Partitioning, Vertex,
     VertexHead, VertexId,
 };
 
@@ -59,7 +59,7 @@ pub fn build_graph(
         max_parallelism: config.max_parallelism(),
         incremental: config.boolean("execution.checkpointing.incremental")
             || backend.name() != "hashmap",
-        copied_keys: COPIED_KEYS,
+        copied_bytes: COPIED_BYTES,
         facts: plan_facts(plan, config, &name),
         name,
         allow_dropped_state: config.boolean("execution.state-recovery.ignore-unclaimed-state"),

@@ -14,8 +14,8 @@ use crate::state::StateBackend;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VertexId(pub usize);
 
-/// Keys that are copied at once: a pause of one or two milliseconds.
-pub const COPIED_KEYS: usize = 16 << 10;
+/// What is copied of keys at once: a pause of one or two milliseconds.
+pub const COPIED_BYTES: usize = 4 << 20;
 
 /// The name of a job without `pipeline.name`.
 pub const DEFAULT_NAME: &str = "volley-job";
@@ -34,8 +34,8 @@ pub struct JobGraph {
     pub backend: Arc<dyn StateBackend>,
     /// `execution.checkpointing.incremental`, or a backend that needs it: operators that can tell what changed snapshot that alone.
     pub incremental: bool,
-    /// How many keys an operator that can copies for a snapshot between two batches: [`COPIED_KEYS`], or fewer in tests.
-    pub copied_keys: usize,
+    /// About how many bytes of keys an operator that can copies for a snapshot between two batches: [`COPIED_BYTES`], or fewer in tests.
+    pub copied_bytes: usize,
     /// What a savepoint tells of the job.
     pub facts: PlanFacts,
     /// `execution.state-recovery.ignore-unclaimed-state`: a restore may lose state that no operator takes up.

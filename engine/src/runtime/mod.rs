@@ -38,7 +38,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use control::{JobControl, JobRequest};
 pub use expected_operators::{expected_operators, explain_upgrade};
 pub use graph::{
-    COPIED_KEYS, ChainNode, DEFAULT_NAME, Edge, EdgeKind, JobGraph, Partitioning, SourceNode,
+    COPIED_BYTES, ChainNode, DEFAULT_NAME, Edge, EdgeKind, JobGraph, Partitioning, SourceNode,
     Vertex, VertexHead, VertexId,
 };
 pub use job::{JobOptions, JobOutcome};

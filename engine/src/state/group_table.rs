@@ -33,6 +33,17 @@ pub enum Groups<'a> {
     Ids(&'a [u32]),
 }
 
+impl<'a> Groups<'a> {
+    /// These groups; as a range, which is copied at once, where they follow each other.
+    pub fn of(ids: &'a [u32]) -> Self {
+        let follow = ids.windows(2).all(|two| two[0].wrapping_add(1) == two[1]);
+        match ids.first() {
+            Some(first) if follow => Groups::Range(*first as usize..*first as usize + ids.len()),
+            _ => Groups::Ids(ids),
+        }
+    }
+}
+
 impl Groups<'_> {
     /// Number of groups.
     pub fn len(&self) -> usize {

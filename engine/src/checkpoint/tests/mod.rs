@@ -1,6 +1,7 @@
 //! Checkpoints on both kinds of store: what is read back is what the snapshots say, whatever fails in between.
 
 pub(crate) mod faulty_blobs;
+mod instances;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -569,12 +569,14 @@ impl GroupStates {
     fn snapshot_groups(&self, live: &[u32], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
         let batches = live.chunks(SNAPSHOT_GROUPS).map(|groups| {
             let slots = self.slots_of(groups);
-            let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(self.hashes(groups)))];
-            columns.extend(self.keys(groups)?);
-            let partials = self.aggregates.partials(&Groups::Ids(&slots))?;
+            let (groups, slots) = (Groups::of(groups), Groups::of(&slots));
+            let hashes = groups.gather(self.table.hashes());
+            let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(hashes))];
+            columns.extend(self.table.keys(&groups)?);
+            let partials = self.aggregates.partials(&slots)?;
             columns.extend(self.spec.state_columns(partials)?);
             if self.ttl.is_enabled() {
-                let expiries = Groups::Ids(&slots).gather(&self.expiries);
+                let expiries = slots.gather(&self.expiries);
                 columns.push(Arc::new(Int64Array::from(expiries)));
             }
             Ok(RecordBatch::try_new(schema.clone(), columns)?)

@@ -10,6 +10,7 @@
 
 mod changes;
 mod eviction;
+mod pace;
 mod residents;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use self::changes::Changes;
+use self::pace::Pace;
 use self::residents::Residents;
 use super::keyed_state::Frozen;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
@@ -44,8 +46,8 @@ pub struct TierOptions {
     pub memory: Option<MemoryShare>,
     /// Whether snapshots hold what changed alone.
     pub incremental: bool,
-    /// How many keys are copied for a snapshot between two batches.
-    pub copied_keys: usize,
+    /// About how many bytes of keys are copied for a snapshot between two batches.
+    pub copied_bytes: usize,
     /// In whose local directory parts of snapshots are written.
     pub backend: Arc<dyn StateBackend>,
     /// The instance's name, by which its files are told apart.
@@ -71,7 +73,7 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         }),
         memory: options.memory,
         changes,
-        copied_keys: options.copied_keys,
+        pace: Pace::new(options.copied_bytes),
         parts: Parts {
             backend: options.backend,
             name: options.name,
@@ -91,7 +93,7 @@ struct TieredOperator {
     lower: Option<Lower>,
     memory: Option<MemoryShare>,
     changes: Changes,
-    copied_keys: usize,
+    pace: Pace,
     parts: Parts,
     /// What is still to be done of the call that runs.
     actions: VecDeque<Action>,
@@ -380,10 +382,11 @@ impl Operator for TieredOperator {
     }
 
     fn continue_snapshot(&mut self, ctx: &mut Context) -> Result<Option<StateSnapshot>> {
-        let keys = self.copied_keys;
+        let keys = self.pace.keys();
         let mut piece = self.keyed().thaw(ctx, keys)?;
         if let Some(piece) = &piece {
             self.changes.note_thawed(piece);
+            self.pace.copied(piece);
         }
         if let Some(piece) = piece
             .as_mut()

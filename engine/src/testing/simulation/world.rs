@@ -69,7 +69,7 @@ impl<'w> World<'w> {
         let mut graph = build_graph(&plan, &config, &self.prepared.session.connectors, None)?;
         graph.incremental = launch.incremental;
         // Rows come while a snapshot is copied.
-        graph.copied_keys = 1;
+        graph.copied_bytes = 1;
         graph.backend = launch.backend.clone();
         DeterministicStepper::from_reader(
             graph,
