@@ -156,9 +156,13 @@ impl BlobStore for LocalBlobs {
         let beside = PathBuf::from(&upload.id);
         let write = || -> std::io::Result<()> {
             let mut open = fs::OpenOptions::new().write(true).open(&beside)?;
-            if open.metadata()?.len() != upload.bytes {
+            match open.metadata()?.len().cmp(&upload.bytes) {
+                std::cmp::Ordering::Equal => {}
                 // Half of a part that could not be written.
-                open.set_len(upload.bytes)?;
+                std::cmp::Ordering::Greater => open.set_len(upload.bytes)?,
+                std::cmp::Ordering::Less => {
+                    return Err(std::io::Error::other("parts that were written are gone"));
+                }
             }
             open.seek(SeekFrom::Start(upload.bytes))?;
             open.write_all(bytes)

@@ -191,7 +191,7 @@ pub(super) struct Change {
     /// These, if they have no row here; in no order.
     pub(super) gone: Vec<u64>,
     pub(super) tables: KeyedTables,
-    /// Where its keys lie, if that is known without a look at them.
+    /// The keys of the instances that tell it, where they are known.
     pub(super) within: Option<KeySpan>,
 }
 
@@ -241,11 +241,15 @@ impl Change {
         if !self.whole.is_empty() {
             return KeySpan::ALL;
         }
-        self.within.unwrap_or_else(|| self.bounds_of_keys())
+        match self.within {
+            // They lie anywhere, which need not be looked at.
+            Some(KeySpan::ALL) => KeySpan::ALL,
+            _ => self.bounds_of_keys(),
+        }
     }
 
     /// A span in which all keys lie that it has rows of, or that are gone.
-    pub(super) fn bounds_of_keys(&self) -> KeySpan {
+    fn bounds_of_keys(&self) -> KeySpan {
         let rows = self.tables.values().flatten().flat_map(key_hashes_of);
         let (mut first, mut last) = (u32::MAX, 0);
         for hash in rows.chain(&self.gone) {

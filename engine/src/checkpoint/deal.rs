@@ -51,7 +51,9 @@ impl Deal {
         };
         let schema = first.rows.schema();
         let is_fixed = |column: usize| self.is_fixed(column, schema.field(column).data_type());
-        match (0..schema.fields().len()).all(is_fixed) {
+        let mut others = self.pieces.iter().map(|piece| piece.rows.schema_ref());
+        let is_one = others.all(|other| other.fields() == schema.fields());
+        match is_one && (0..schema.fields().len()).all(is_fixed) {
             true => self.columns_of(&schema, buckets),
             false => self.pieces_of(buckets),
         }

@@ -25,10 +25,6 @@ pub(super) fn write_change(
     change: &Change,
     bounds: KeySpan,
 ) -> Result<Segment> {
-    debug_assert!(
-        bounds.covers(change.bounds_of_keys()) || change.is_empty(),
-        "an instance tells of its own keys alone"
-    );
     let mut segment = SegmentWriter::new(checkpoint, &change.whole);
     let gone = in_order(change.gone.clone());
     let count = change

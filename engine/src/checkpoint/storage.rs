@@ -316,7 +316,9 @@ impl CheckpointStorage {
         let mut windows = operator.segments.windows(run.len());
         // Gone, where all state has been given anew in the meantime.
         if let Some(at) = windows.position(|window| window == run) {
-            let new = (!merged.segment.buckets.is_empty()).then_some(merged.segment);
+            // That it speaks for keys of which nothing is kept says nothing where nothing lies below.
+            let counts = at > 0 && merged.segment.speaks() || !merged.segment.buckets.is_empty();
+            let new = counts.then_some(merged.segment);
             operator.segments.splice(at..at + run.len(), new);
             self.lengths.extend(merged.files);
         }

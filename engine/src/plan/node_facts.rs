@@ -56,6 +56,8 @@ fn placement(kind: &ExecNodeKind, inputs: &[Input]) -> Placement {
         return Placement::Single;
     }
     match (kind, &first.placement) {
+        // Rows that wait come back to one subtask for each that there was, whatever their keys are.
+        (ExecNodeKind::LookupJoin(join), _) if join.holds_rows() => Placement::Any,
         (ExecNodeKind::Calc(calc), Placement::Hash(keys)) => moved_hash(&calc.projection, keys),
         (ExecNodeKind::Expand(expand), Placement::Hash(keys)) => expanded_hash(expand, keys),
         (ExecNodeKind::Union(_), placement)

@@ -493,7 +493,9 @@ impl GroupStates {
             // Those without a state are passed over when they are copied.
             bits = vec![u64::MAX; words];
             let beyond = words * 64 - self.table.len();
-            bits.last_mut().map(|last| *last >>= beyond);
+            if let Some(last) = bits.last_mut() {
+                *last >>= beyond;
+            }
         } else {
             bits.resize(words, 0);
             hashes.extend(others);

@@ -61,7 +61,7 @@ impl Changes {
         }
     }
 
-    /// State of so many keys was restored.
+    /// So many rows of keyed tables were restored.
     pub(super) fn note_restored(&mut self, rows: usize) {
         self.volume.restored(rows);
     }
@@ -72,17 +72,17 @@ impl Changes {
         self.volume.add(piece.keyed_rows(), gone);
     }
 
-    /// What is at hand of the keys that changed, or nothing of it yet ([`KeyedState::freeze`]); none has changed from now on. Where all
-    /// keys are at hand it may be all of them.
+    /// What is at hand of the keys that changed, or nothing of it yet ([`KeyedState::freeze`]); none has changed from now on. It may be
+    /// of all keys, where the caller says so.
     pub(super) fn export(
         &mut self,
         ctx: &mut Context,
         keyed: &mut dyn KeyedState,
-        all_at_hand: bool,
+        may_be_all: bool,
     ) -> Result<StateSnapshot> {
         self.note_told(ctx);
         if self.by_operator && !is_planted(Bug::ChangeForgotten) {
-            let tells_all = all_at_hand && self.volume.asks_for_all(keyed.size_bytes());
+            let tells_all = may_be_all && self.volume.asks_for_all(keyed.size_bytes());
             let frozen = match tells_all {
                 true => Frozen::All,
                 false => Frozen::Changed(&self.changed),

@@ -83,6 +83,7 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         busy: false,
         held_back: None,
         rows_since_check: 0,
+        has_finished: false,
     })
 }
 
@@ -102,6 +103,8 @@ struct TieredOperator {
     /// The watermark that the inner operator has told while keys were put back piece by piece.
     held_back: Option<EventTime>,
     rows_since_check: usize,
+    /// Whether the input has ended.
+    has_finished: bool,
 }
 
 /// The lower tier with what it takes to use it.
@@ -440,6 +443,7 @@ impl Operator for TieredOperator {
     }
 
     fn finish(&mut self, ctx: &mut Context, out: &mut Output) -> Result<Flow> {
+        self.has_finished = true;
         self.actions.push_back(Action::Finish);
         self.drive(ctx, out)
     }
@@ -451,8 +455,9 @@ impl TieredOperator {
             .inner
             .keyed_state()
             .expect("an operator does not lose its keyed state");
-        let all_at_hand = self.lower.is_none();
-        let mut snapshot = self.changes.export(ctx, keyed, all_at_hand)?;
+        // What a task tells at its end is kept as long as the job runs.
+        let may_be_all = self.lower.is_none() && !self.has_finished;
+        let mut snapshot = self.changes.export(ctx, keyed, may_be_all)?;
         if is_planted(Bug::TombstoneForgotten) {
             snapshot.gone = snapshot.gone.map(|_| Vec::new());
         }

@@ -65,14 +65,14 @@ mod tests {
     fn large_keys_are_copied_a_few_at_a_time_and_small_ones_many() {
         let mut pace = Pace::new(1 << 20);
         assert_eq!(pace.keys(), 4 << 10);
-        let about =
-            |keys: usize, pace: &Pace| (keys * 9 / 10..keys * 11 / 10).contains(&pace.keys());
+        // Arrays may hold more room than they use.
+        let about = |keys: usize, pace: &Pace| (keys / 2..=keys).contains(&pace.keys());
         pace.copied(&piece(1000, 100));
-        assert!(about((1 << 20) / 112, &pace));
+        assert!(about((1 << 20) / 100, &pace));
         pace.copied(&StateSnapshot::default());
-        assert!(about((1 << 20) / 112, &pace));
+        assert!(about((1 << 20) / 100, &pace));
         pace.copied(&piece(10, 100_000));
-        assert!(about(10, &pace));
+        assert!(about(10, &pace), "{pace:?}");
         pace.copied(&piece(10, 10_000_000));
         assert_eq!(pace.keys(), 1);
     }

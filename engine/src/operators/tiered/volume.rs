@@ -16,6 +16,7 @@ pub(super) struct Volume {
     changes: u64,
     /// Of the last one of these.
     last: u64,
+    /// Whether the snapshot that was begun last is of all.
     is_whole: bool,
 }
 

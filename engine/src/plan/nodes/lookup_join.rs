@@ -58,6 +58,11 @@ pub enum LookupValue {
 }
 
 impl LookupJoinNode {
+    /// Whether rows may wait in the operator.
+    pub(crate) fn holds_rows(&self) -> bool {
+        self.asynchronous.is_some() || self.retry.is_some()
+    }
+
     /// The order in which rows come out: that in which they came in, unless another is allowed and all are inserts.
     pub fn output_mode(&self, input: &ChangelogMode) -> LookupOutputMode {
         match &self.asynchronous {
