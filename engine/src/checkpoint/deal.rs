@@ -231,11 +231,11 @@ mod tests {
         BATCH_ROWS,
     ];
 
+    /// Columns by name for some hashes.
+    type Others<'a> = &'a dyn Fn(&[u64]) -> Vec<(&'static str, ArrayRef)>;
+
     /// Batches of these lengths, with other columns for some hashes spread over all keys.
-    fn batches(
-        lengths: &[usize],
-        others: &dyn Fn(&[u64]) -> Vec<(&'static str, ArrayRef)>,
-    ) -> Vec<RecordBatch> {
+    fn batches(lengths: &[usize], others: Others<'_>) -> Vec<RecordBatch> {
         let mut next = 0u64;
         let batch = |length: &usize| {
             let hashes: Vec<u64> = (0..*length)
@@ -263,7 +263,7 @@ mod tests {
     }
 
     /// Each bucket has the rows of its keys, in order and with all their columns.
-    fn check_dealt(others: &dyn Fn(&[u64]) -> Vec<(&'static str, ArrayRef)>) {
+    fn check_dealt(others: Others<'_>) {
         let batches = batches(&LENGTHS, others);
         let count = 11;
         let shares = KeySpan::ALL.shares(count);
