@@ -48,11 +48,13 @@ pub enum Bug {
     FailedChangesLost,
     /// A group that is to be copied for a snapshot is not copied before a row behind the barrier changes it.
     FrozenChanged,
+    /// A snapshot that tells all keys anew holds those alone that changed.
+    AllToldInPart,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 21] = [
+    pub const ALL: [Bug; 22] = [
         Bug::BarrierOvertaken,
         Bug::WatermarkForgotten,
         Bug::SourceWatermarkForgotten,
@@ -74,6 +76,7 @@ impl Bug {
         Bug::TombstoneForgotten,
         Bug::FailedChangesLost,
         Bug::FrozenChanged,
+        Bug::AllToldInPart,
     ];
 }
 

@@ -174,6 +174,7 @@ impl Total {
             store: None,
             memory: None,
             incremental: true,
+            most_changes: volley::operators::MOST_CHANGES,
             copied_bytes: volley::runtime::COPIED_BYTES,
             backend: Arc::new(HashMapStateBackend),
             name: UID.to_string(),

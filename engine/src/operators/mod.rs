@@ -100,7 +100,7 @@ pub use sink_upsert_materializer::{
 pub use source::{SourceOperator, SourceStatus, WatermarkAssignerSpec};
 pub use temporal_join::{TemporalJoinOperator, TemporalJoinSpec};
 pub use temporal_sort::{SortTime, TemporalSortOperator, TemporalSortSpec};
-pub use tiered::{TierOptions, tiered};
+pub use tiered::{MOST_CHANGES, TierOptions, tiered};
 pub use timed_side::TimedSide;
 pub use union::UnionOperator;
 pub use values::ValuesSource;

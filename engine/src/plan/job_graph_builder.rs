@@ -18,7 +18,7 @@ use crate::checkpoint::{OperatorFacts, PlanFacts};
 use crate::config::SessionConfig;
 use crate::connectors::{ConnectorRegistry, Sink};
 use crate::error::Result;
-use crate::operators::InputIndex;
+use crate::operators::{InputIndex, MOST_CHANGES};
 use crate::runtime::{
     COPIED_BYTES, ChainNode, DEFAULT_NAME, Edge, EdgeKind, JobGraph, Partitioning, Vertex,
     VertexHead, VertexId,
@@ -60,6 +60,7 @@ pub fn build_graph(
         incremental: config.boolean("execution.checkpointing.incremental")
             || backend.name() != "hashmap",
         copied_bytes: COPIED_BYTES,
+        most_changes: MOST_CHANGES,
         facts: plan_facts(plan, config, &name),
         name,
         allow_dropped_state: config.boolean("execution.state-recovery.ignore-unclaimed-state"),

@@ -147,6 +147,7 @@ fn tiers(graph: &JobGraph, uid: &str, subtask: Subtask) -> Result<TierOptions> {
         store: backend.unit_store(&name)?,
         memory: backend.memory_budget().map(MemoryShare::new),
         incremental: graph.incremental,
+        most_changes: graph.most_changes,
         copied_bytes: graph.copied_bytes,
         backend: backend.clone(),
         name,

@@ -36,6 +36,8 @@ pub struct JobGraph {
     pub incremental: bool,
     /// About how many bytes of keys an operator that can copies for a snapshot between two batches: [`COPIED_BYTES`], or fewer in tests.
     pub copied_bytes: usize,
+    /// How much an operator tells of changes until it tells all anew: [`crate::operators::MOST_CHANGES`], or less in tests.
+    pub most_changes: u64,
     /// What a savepoint tells of the job.
     pub facts: PlanFacts,
     /// `execution.state-recovery.ignore-unclaimed-state`: a restore may lose state that no operator takes up.

@@ -18,7 +18,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn new(tracked: bool, keyed: &mut dyn KeyedState) -> Self {
+    pub(super) fn new(tracked: bool, most_changes: u64, keyed: &mut dyn KeyedState) -> Self {
         let by_operator = tracked && keyed.tracks_changes();
         if by_operator {
             keyed.track_changes();
@@ -27,7 +27,7 @@ impl Changes {
             tracked,
             by_operator,
             changed: KeySet::default(),
-            volume: Volume::default(),
+            volume: Volume::new(most_changes),
         }
     }
 
@@ -83,7 +83,7 @@ impl Changes {
         self.note_told(ctx);
         if self.by_operator && !is_planted(Bug::ChangeForgotten) {
             let tells_all = may_be_all && self.volume.asks_for_all(keyed.size_bytes());
-            let frozen = match tells_all {
+            let frozen = match tells_all && !is_planted(Bug::AllToldInPart) {
                 true => Frozen::All,
                 false => Frozen::Changed(&self.changed),
             };

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use self::changes::Changes;
 use self::pace::Pace;
 use self::residents::Residents;
+pub use self::volume::MOST_CHANGES;
 use super::keyed_state::Frozen;
 use super::{Context, DueTime, Flow, InputIndex, KeyedState, Operator, Output, key_hashes};
 use crate::error::Result;
@@ -46,6 +47,8 @@ pub struct TierOptions {
     pub memory: Option<MemoryShare>,
     /// Whether snapshots hold what changed alone.
     pub incremental: bool,
+    /// How many rows of changes snapshots tell for each row of all until all is told anew: [`MOST_CHANGES`], or fewer in tests.
+    pub most_changes: u64,
     /// About how many bytes of keys are copied for a snapshot between two batches.
     pub copied_bytes: usize,
     /// In whose local directory parts of snapshots are written.
@@ -61,7 +64,7 @@ pub fn tiered(mut operator: Box<dyn Operator>, options: TierOptions) -> Box<dyn 
         return operator;
     };
     let due_time = keyed.due_time();
-    let changes = Changes::new(options.incremental, keyed);
+    let changes = Changes::new(options.incremental, options.most_changes, keyed);
     Box::new(TieredOperator {
         inner: operator,
         due_time,

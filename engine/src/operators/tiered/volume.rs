@@ -2,14 +2,15 @@
 //! it stands for, and nobody need read those files to merge them.
 
 /// How many rows of changes may be told for each row of all.
-const MOST_CHANGES: u64 = 2;
+pub const MOST_CHANGES: u64 = 2;
 
 /// More state than this in memory is not copied at once, for the copy takes as much again.
 const MOST_BYTES: usize = 1 << 30;
 
 /// Counts rows of keyed tables and keys that are gone; see the file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Volume {
+    most_changes: u64,
     /// Of the last snapshot of all, or what was restored.
     whole: u64,
     /// Of all snapshots of changes since.
@@ -21,6 +22,17 @@ pub(super) struct Volume {
 }
 
 impl Volume {
+    /// Nothing was told. `most_changes`: [`MOST_CHANGES`], or fewer in tests.
+    pub(super) fn new(most_changes: u64) -> Self {
+        Volume {
+            most_changes,
+            whole: 0,
+            changes: 0,
+            last: 0,
+            is_whole: false,
+        }
+    }
+
     /// What was restored stands already.
     pub(super) fn restored(&mut self, rows: usize) {
         self.whole += rows as u64;
@@ -28,7 +40,7 @@ impl Volume {
 
     /// Whether all should be told, if the next changes are as many as the last ones. `state_bytes` is what all takes in memory.
     pub(super) fn asks_for_all(&self, state_bytes: usize) -> bool {
-        state_bytes <= MOST_BYTES && self.changes + self.last > MOST_CHANGES * self.whole
+        state_bytes <= MOST_BYTES && self.changes + self.last > self.most_changes * self.whole
     }
 
     /// A snapshot begins: of all, or of changes, where the first ones are all that there is.
@@ -63,7 +75,7 @@ mod tests {
 
     #[test]
     fn all_is_told_once_changes_would_outweigh_it_twice() {
-        let mut volume = Volume::default();
+        let mut volume = Volume::new(MOST_CHANGES);
         assert!(!volume.asks_for_all(0));
         told(&mut volume, false, 0);
         told(&mut volume, false, 100);
@@ -79,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_was_restored_is_all_that_was_told() {
-        let mut volume = Volume::default();
+        let mut volume = Volume::new(MOST_CHANGES);
         volume.restored(10);
         told(&mut volume, false, 10);
         assert!(!volume.asks_for_all(0));

@@ -70,6 +70,8 @@ impl<'w> World<'w> {
         graph.incremental = launch.incremental;
         // Rows come while a snapshot is copied.
         graph.copied_bytes = 1;
+        // So few rows hardly ever outweigh all twice: all is told anew every other time.
+        graph.most_changes = 0;
         graph.backend = launch.backend.clone();
         DeterministicStepper::from_reader(
             graph,
