@@ -44,16 +44,9 @@ impl KeySpan {
         }
     }
 
-    /// The `index`th of `count` equal spans of this one; no more than it has values.
+    /// The `index`th of `count` spans of about the same width; see [`KeySpan::shares`].
     pub(super) fn share(self, index: usize, count: usize) -> KeySpan {
-        let start = |index: usize| {
-            let offset = index as u128 * self.width() as u128 / count as u128;
-            self.first as u64 + offset as u64
-        };
-        KeySpan {
-            first: start(index) as u32,
-            last: (start(index + 1) - 1) as u32,
-        }
+        self.shares(count).span(index)
     }
 
     /// `count` spans of about the same width; no more than there are values.
